@@ -1,0 +1,1 @@
+"""What the requests say: summaries, regimes, refinement."""

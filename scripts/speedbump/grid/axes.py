@@ -1,0 +1,56 @@
+"""The axes of a cell: their order, defaults and allowed values. The one place that lists them."""
+
+import re
+from dataclasses import dataclass
+
+REST = re.compile(r"rest_(\d+(?:\.\d+)?)s")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis. ``default`` is frozen once released: an axis at its default is left out of a
+    cell's identity, so that a new axis changes no old id. ``values``: the allowed words; empty
+    for numbers and names, whose type is ``kind``.
+    """
+
+    name: str
+    kind: type
+    default: str | int | None
+    meaning: str
+    values: tuple[str, ...] = ()
+
+
+AXES: tuple[Axis, ...] = (
+    Axis("model", str, "gpt2", "a file under config/models, by its name"),
+    Axis("weights", str, "random", "seeded random values, or the model's own", ("random", "pretrained")),
+    Axis("device", str, None, "where the model runs", ("cpu", "mps", "cuda")),
+    Axis("dtype", str, "float32", "of weights and activations", ("float32", "float16", "bfloat16")),
+    Axis("attention", str, "auto", "implementation asked for", ("auto", "sdpa", "eager")),
+    Axis("kv_cache", str, "dynamic", "how keys and values are kept", ("dynamic", "static", "off")),
+    Axis("n_prompt", int, 65, "tokens put in"),
+    Axis("n_gen", int, None, "the budget: tokens a request must generate, exactly"),
+    Axis(
+        "instrument",
+        str,
+        "free_running",
+        "what is observed while a request runs",
+        ("free_running", "step_sync", "per_step", "memory"),
+    ),
+    Axis("harness", str, "loop", "what drives the model", ("loop", "generate", "litserve")),
+    Axis("lifetime", str, "fresh", "a process for one budget, or one for many", ("fresh", "persistent")),
+    Axis(
+        "order",
+        str,
+        "ascending",
+        "of the budgets in a persistent process",
+        ("ascending", "descending", "shuffled", "replay"),
+    ),
+    Axis("between_requests", str, "nothing", "nothing, empty_cache, or rest_<seconds>s"),
+    Axis("batch", int, 1, "sequences decoded together"),
+    Axis("process", int, 1, "number of the repeat of the whole process"),
+)
+DEFAULTS = {axis.name: axis.default for axis in AXES}
+
+PROTOCOL_FIELDS = ("warmups", "repeats", "seed")
+NOT_IN_SERIES = frozenset({"n_gen", "process", *PROTOCOL_FIELDS})
+"""What may differ between the cells of one series."""

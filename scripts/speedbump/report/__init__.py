@@ -1,0 +1,1 @@
+"""The page: findings in words, charts, the static site."""

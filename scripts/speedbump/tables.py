@@ -1,0 +1,308 @@
+"""The tables that the rooms hand on to each other: columns, types, units. Documented here, once."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from speedbump.grid.axes import AXES
+
+VERDICTS = ("smooth", "slow regimes", "excess", "undetermined", "not measured")
+
+STATUSES = {
+    "ok": "generated every token in time",
+    "stopped": "stopped by the request limit or the memory guard: at least this slow",
+    "not_run": "not started, because an earlier request of the cell ended it",
+    "out_of_memory": "the device or the system had no memory left",
+    "unsupported": "the backend lacks what the cell asks for",
+    "invalid": "non-finite logits, or a wrong number of tokens",
+    "killed": "the operating system ended the worker",
+    "timed_out": "the cell's time limit passed, or the worker no longer answered",
+    "device_lost": "the device stopped working in mid-cell",
+    "disk_full": "no room to write",
+    "import_error": "torch, transformers or the model's class could not be imported",
+    "failed": "anything else; see the message",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. ``unit`` is empty for names and counts; ``meaning`` says also when it is null."""
+
+    name: str
+    dtype: pl.DataType | type[pl.DataType]
+    meaning: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's name and its columns, in order."""
+
+    name: str
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pl.Schema:
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+
+class TableError(Exception):
+    """A file is not the table it should be; the message names the file and what differs."""
+
+
+def _s(name: str, meaning: str) -> Column:
+    return Column(name, pl.String, meaning)
+
+
+def _i(name: str, meaning: str, unit: str = "") -> Column:
+    return Column(name, pl.Int64, meaning, unit)
+
+
+def _f(name: str, meaning: str, unit: str = "") -> Column:
+    return Column(name, pl.Float64, meaning, unit)
+
+
+def _b(name: str, meaning: str) -> Column:
+    return Column(name, pl.Boolean, meaning)
+
+
+_AXIS_COLUMNS = tuple(
+    Column(
+        axis.name,
+        pl.Int64 if axis.kind is int else pl.String,
+        axis.meaning,
+        "tokens" if axis.name.startswith("n_") else "",
+    )
+    for axis in AXES
+)
+_PLACE = (
+    _s("series", "id of the series: all cells that differ in the budget alone"),
+    _s("cell", "id of the cell, and the name of its file"),
+    _s("machine", "hardware and memory, a slug"),
+    _s("stack", "OS, torch and transformers versions, a slug"),
+)
+_MEMORY = (
+    _i("torch_current_bytes", "held by live tensors on the accelerator; null on a CPU", "bytes"),
+    _i("torch_driver_bytes", "held from the accelerator's driver, pools included; null on a CPU", "bytes"),
+    _i("rss_bytes", "resident memory of the worker", "bytes"),
+    _i("footprint_bytes", "the worker's physical footprint as macOS counts it; null elsewhere", "bytes"),
+    _i("system_used_bytes", "memory in use on the whole machine", "bytes"),
+    _i("swap_used_bytes", "swap in use on the whole machine", "bytes"),
+)
+
+REQUESTS = Table(
+    "requests",
+    (
+        *_PLACE,
+        *_AXIS_COLUMNS,
+        _i("warmups", "warm-up requests of the cell's protocol"),
+        _i("repeats", "measured requests of the cell's protocol"),
+        _i("seed", "of weights and prompt"),
+        _s("attention_ran", "attention implementation that really ran; null when no model was built"),
+        _i("request", "index of the request in its process, from 0"),
+        _s("phase", "warmup or measured"),
+        _s("status", "ok, or what went wrong"),
+        _b("lower_bound", "e2e_s is the time until the request was stopped: it is at least this slow"),
+        _s("message", "one line on what went wrong; null when ok"),
+        _f("ttft_s", "request start to first token; null when not reached", "s"),
+        _f("decode_s", "e2e_s - ttft_s", "s"),
+        _f("e2e_s", "request start to last token, the device synchronised", "s"),
+        _f("tpot_s", "decode_s / (n_gen - 1); null for one token", "s"),
+        _f("gap_s", "idle time before this request; null for the first", "s"),
+        _s("tokens_hash", "over the generated token ids; equal hashes, equal tokens"),
+        _i("distinct_tokens", "different token ids among those generated"),
+        _b("finite", "all of the last step's logits are finite"),
+        *_MEMORY,
+        _f("sentinel_before_s", "fixed workload run before the cell, median", "s"),
+        _f("sentinel_after_s", "the same after the cell", "s"),
+        _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
+        Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
+        Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
+    ),
+)
+
+MEMORY_SAMPLES = Table(
+    "memory_samples",
+    (
+        *_PLACE,
+        _i("n_gen", "the budget", "tokens"),
+        _i("request", "index of the request in its process"),
+        _f("offset_s", "time since the request's start", "s"),
+        *_MEMORY,
+    ),
+)
+
+CELLS = Table(
+    "cells",
+    (
+        *_PLACE,
+        *_AXIS_COLUMNS,
+        _s("attention_ran", "attention implementation that really ran"),
+        _s("outcome", "ok, or the first status of its requests that is not"),
+        _s("message", "one line on what went wrong; null when ok"),
+        _i("n_warmup", "warm-up requests that finished"),
+        _i("n_measured", "measured requests that finished"),
+        _f("e2e_median_s", "of the measured requests; a lower bound where lower_bound", "s"),
+        _f("e2e_mean_s", "of the measured requests", "s"),
+        _f("e2e_low_s", "95 % confidence interval of the mean, Student's t; null below two requests", "s"),
+        _f("e2e_high_s", "its upper end", "s"),
+        _f("e2e_sd_s", "sample standard deviation", "s"),
+        _f("e2e_p95_s", "95th percentile, linear between requests", "s"),
+        _b("lower_bound", "no measured request finished; e2e_median_s is the longest time seen"),
+        _f("ttft_median_s", "of the measured requests", "s"),
+        _f("decode_median_s", "of the measured requests", "s"),
+        _f("tpot_median_s", "of the measured requests", "s"),
+        _f("prefill_share", "ttft over e2e, median"),
+        _f("tokens_per_s", "batch * n_gen / e2e_median_s", "1/s"),
+        *(_i(f"{c.name.removesuffix('_bytes')}_peak_bytes", f"largest: {c.meaning}", "bytes") for c in _MEMORY),
+        _f("sentinel_drift", "sentinel after over before"),
+        _s("disturbed", "why the cell is flagged; null when it is not"),
+        Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
+        _f("wall_s", "job start to job end", "s"),
+    ),
+)
+
+FAULTS = Table(
+    "faults",
+    (
+        _s("file", "path of the run's file, relative to the project"),
+        _s("cell", "id of the cell"),
+        _s("problem", "missing, unreadable, or wrong parameters"),
+        _s("message", "one line that says what is wrong"),
+    ),
+)
+
+BUDGETS = Table(
+    "budgets",
+    (
+        _s("series", "id of the series"),
+        _i("n_gen", "the budget", "tokens"),
+        _i("n_requests", "measured requests that finished, over all processes"),
+        _i("n_processes", "processes they come from"),
+        _f("latency_s", "robust centre of the requests' E2E; the longest time seen where lower_bound", "s"),
+        _f("low_s", "95 % interval of the centre; null where lower_bound", "s"),
+        _f("high_s", "its upper end", "s"),
+        _b("lower_bound", "nothing finished: at least this slow"),
+        _f("expected_s", "what the series' normal trend expects; null without a trend", "s"),
+        _f("expected_low_s", "95 % interval of the expectation", "s"),
+        _f("expected_high_s", "its upper end", "s"),
+        _f("slowdown", "latency_s / expected_s"),
+        _f("p_slow", "posterior probability of the slow state"),
+        _s("state", "normal, slow, or unclear"),
+        _b("unstable", "repeats sit in both states"),
+        _f("detectable", "smallest slow-down that could have been seen here"),
+    ),
+)
+
+SERIES = Table(
+    "series",
+    (
+        _s("series", "id of the series"),
+        _s("machine", "hardware and memory, a slug"),
+        _s("stack", "OS, torch and transformers versions, a slug"),
+        *(c for c in _AXIS_COLUMNS if c.name not in ("n_gen", "process")),
+        _s("verdict", "one of: " + ", ".join(VERDICTS)),
+        _s("reason", "why undetermined or not measured, in plain words; null otherwise"),
+        _i("n_budgets", "budgets with a measurement"),
+        _i("n_gen_min", "smallest of them", "tokens"),
+        _i("n_gen_max", "largest of them", "tokens"),
+        _i("n_regimes", "accepted slow regimes"),
+        _f("slowdown_max", "largest slow-down of a regime against the trend; null without one"),
+        _i("n_processes", "most processes behind one budget: 1 means the intervals are within one process"),
+        _b("falls", "latency falls significantly from some budget to a larger one"),
+        _i("fall_from", "budget before the most significant fall", "tokens"),
+        _i("fall_to", "budget after it", "tokens"),
+        _f("fall_ratio", "latency before over after"),
+        _f("fall_p", "its p value, Bonferroni over all pairs"),
+        _f("detectable", "smallest slow-down that could have been seen at every budget"),
+        _i(
+            "narrowest",
+            "regimes narrower than this many tokens may have been missed: the widest step measured",
+            "tokens",
+        ),
+        _s("next", "what to measure next, in plain words; null when nothing"),
+    ),
+)
+
+REGIMES = Table(
+    "regimes",
+    (
+        _s("series", "id of the series"),
+        _i("regime", "number within the series, from 1"),
+        _b("accepted", "false: looks slow, evidence too weak; reason says why"),
+        _s("reason", "why not accepted; null when accepted"),
+        _i("first_slow", "smallest slow budget", "tokens"),
+        _i("last_slow", "largest slow budget", "tokens"),
+        _i("onset_low", "last budget surely normal before it; null when open on the left", "tokens"),
+        _i("onset_high", "first budget surely slow", "tokens"),
+        _i("recovery_low", "last budget surely slow", "tokens"),
+        _i("recovery_high", "first budget surely normal after it; null when open on the right", "tokens"),
+        _b("open_left", "begins at the smallest budget measured"),
+        _b("open_right", "ends at the largest budget measured: not seen to recover"),
+        _f("slowdown", "against the normal trend; a lower bound where lower_bound"),
+        _f("slowdown_low", "95 % interval", ""),
+        _f("slowdown_high", "its upper end; null where lower_bound"),
+        _f(
+            "slowdown_neighbour",
+            "against the slower of its two normal neighbours, no trend needed; null when open on both sides",
+        ),
+        _b("lower_bound", "at least one budget of it never finished"),
+        _b("confirmed", "seen again in another process: edges and one inner budget"),
+        _s("levels", "JSON list of {first, last, slowdown} when it has several levels; null otherwise"),
+        _i("worst_n_gen", "budget with the largest slow-down", "tokens"),
+        _f("worst_s", "its latency", "s"),
+        _f("worst_expected_s", "what the trend expects there", "s"),
+    ),
+)
+
+TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES)
+
+
+def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
+    """The frame with exactly the table's columns in order. Raises TableError naming ``where``."""
+    missing = [name for name in table.schema if name not in frame.columns]
+    extra = [name for name in frame.columns if name not in table.schema]
+    if missing or extra:
+        parts = [f"lacks {', '.join(missing)}"] if missing else []
+        parts += [f"has unknown {', '.join(extra)}"] if extra else []
+        raise TableError(f"{where}: not a {table.name} table: it {' and '.join(parts)}")
+    try:
+        return frame.select(pl.col(name).cast(dtype) for name, dtype in table.schema.items())
+    except pl.exceptions.PolarsError as error:
+        raise TableError(f"{where}: not a {table.name} table: {str(error).splitlines()[0]}") from error
+
+
+def read_table(path: str | Path, table: Table) -> pl.DataFrame:
+    """Read and check a Parquet table. Raises TableError when it is missing, broken or another table."""
+    try:
+        frame = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
+    return check_table(frame, table, str(path))
+
+
+def write_table(frame: pl.DataFrame, table: Table, path: str | Path, metadata: dict[str, str] | None = None) -> None:
+    """Check and write a table, whole or not at all. ``metadata``: text kept in the Parquet footer."""
+    checked = check_table(frame, table, str(path))
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:80]}.", suffix=".tmp")
+    os.close(handle)
+    try:
+        checked.write_parquet(name, metadata=metadata)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The footer's text, without reading the table. Raises TableError as read_table."""
+    try:
+        return pl.read_parquet_metadata(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TableError(f"{path}: cannot be read as Parquet: {str(error).splitlines()[0]}") from error
