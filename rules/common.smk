@@ -14,7 +14,7 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
-from speedbump.grid.refined import read_plan
+from speedbump.grid.refined import read_plan, refine_settings
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_study
 from speedbump.grid.work import describe_study, describe_work, write_work
@@ -71,6 +71,12 @@ CELLS = {}
 
 os.environ["SPEEDBUMP_PROGRESS"] = WORK
 
+# Snakemake tells every job to use one thread; a measured process gets what its user set, or torch's own choice.
+THREAD_VARIABLES = [f"{library}_NUM_THREADS" for library in ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")]
+THREAD_VARIABLES.append("VECLIB_MAXIMUM_THREADS")
+USERS_THREADS = ["env", *(f"-u{name}" for name in THREAD_VARIABLES)]
+USERS_THREADS += [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+
 
 def run_file(cell):
     """File of the cell's run; from now on measure_cell knows its parameters."""
@@ -98,13 +104,17 @@ for plan in sorted(Path(WHOLE).glob("plans/*/*.json")):
 write_work(Path(WORK), RUNS, CELLS, MODELS)
 
 
+def plan_of(experiment, round):
+    return f"{WHOLE}/plans/{experiment}/{round}.json"
+
+
 def files_of(experiment, rounds=None):
     """Run files of an experiment after so many rounds of refinement (all of them when not said)."""
     files = list(SCAN[experiment])
     if rounds is None:
         rounds = REFINE[experiment].rounds if REFINE[experiment] and files else 0
     for round in range(1, rounds + 1):
-        plan = f"{WHOLE}/plans/{experiment}/{round}.json"
+        plan = plan_of(experiment, round)
         if not PARTIAL:
             plan = checkpoints.plan_refinement.get(experiment=experiment, round=round).output.plan
         elif not Path(plan).exists():

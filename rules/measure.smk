@@ -24,6 +24,6 @@ if not PARTIAL:
         params:
             cell=lambda wildcards: CELLS[wildcards.cell],
         shell:
-            "{PYTHON:q} {input.script:q} --cell {params.cell:q}"
+            "{USERS_THREADS:q} {PYTHON:q} {input.script:q} --cell {params.cell:q}"
             " --machine {wildcards.machine:q} --stack {wildcards.stack:q}"
             " --models {STUDY.models:q} --limits {LIMITS:q} --out {output.run:q} --log {log:q}"

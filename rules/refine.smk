@@ -20,11 +20,12 @@ if not PARTIAL:
         log:
             f"{WHOLE}/logs/plan_refinement.{{experiment}}.{{round}}.log",
         params:
-            settings=lambda wildcards: REFINE[wildcards.experiment].model_dump_json(),
+            settings=lambda wildcards: refine_settings(STUDY, wildcards.experiment),
+            earlier=lambda wildcards: [plan_of(wildcards.experiment, r) for r in range(1, int(wildcards.round))],
             runs=lambda wildcards, input: write_list(
                 f"plan_refinement.{wildcards.experiment}.{wildcards.round}",
                 {wildcards.experiment: input.runs},
             ),
         shell:
             "{PYTHON:q} {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
-            " --round {wildcards.round} --out {output.plan:q} 2> {log:q}"
+            " --round {wildcards.round} --earlier {params.earlier:q} --out {output.plan:q} 2> {log:q}"

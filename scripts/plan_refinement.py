@@ -9,12 +9,12 @@ from pathlib import Path
 
 from speedbump.analyse.refinement import Refinement, plan_round
 from speedbump.analyse.regimes import find_regimes
-from speedbump.tables import REQUESTS, TableError, read_table
+from speedbump.analyse.runs import read_runs
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--requests", type=Path, required=True, help="the requests measured so far (Parquet)")
+    parser.add_argument("--runs", type=Path, required=True, help="JSON file: run files of the experiment so far")
     parser.add_argument("--settings", required=True, help="the study's refinement settings, as JSON")
     parser.add_argument("--round", type=int, required=True, help="number of the round, from 1")
     parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="plans of the earlier rounds")
@@ -37,8 +37,9 @@ def main() -> int:
     args = parse_args()
     try:
         settings = remaining(Refinement.parse(json.loads(args.settings)), args.earlier)
-        requests = read_table(args.requests, REQUESTS)
-    except (TableError, ValueError) as error:
+        files = [file for runs in json.loads(args.runs.read_text()).values() for file in runs]
+        requests = read_runs(files).requests
+    except ValueError as error:
         print(error, file=sys.stderr)
         return 2
     cells = plan_round(requests, find_regimes(requests), settings, args.round)

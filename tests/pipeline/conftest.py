@@ -35,7 +35,7 @@ class Project:
 
     def command(self, *arguments: str, study: str | None = STUDY) -> list[str]:
         chosen = [f"--configfile={study}"] if study else []
-        return [sys.executable, "-m", "snakemake", "--cores", "1", *chosen, *arguments]
+        return [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet=host", *chosen, *arguments]
 
     def run(self, *arguments: str, study: str | None = STUDY, env: dict | None = None) -> Outcome:
         done = subprocess.run(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 Found = dict[str, dict[str, Any]]
-"""By device: ``computes``, and ``why`` not; ``present`` where there is one although it does not compute."""
+"""By device: ``computes``, ``why`` not, and whether one is ``present``; without an answer it may be."""
 
 
 def recall_devices(file: Path, probe: Callable[[], Found], say: Callable[[str], None]) -> dict[str, bool]:
@@ -16,15 +16,19 @@ def recall_devices(file: Path, probe: Callable[[], Found], say: Callable[[str], 
     a passing fault: a driver not yet loaded, memory all taken.
     """
     found = _read(file)
-    if found is None or any(entry.get("present") and not entry["computes"] for entry in found.values()):
+    if found is None or any(_has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     for device, entry in found.items():
-        if entry.get("present") and not entry["computes"]:
+        if _has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
     return {device: bool(entry["computes"]) for device, entry in found.items()}
+
+
+def _has_failed(entry: dict[str, Any]) -> bool:
+    return entry.get("present", True) and not entry["computes"]
 
 
 def _read(file: Path) -> Found | None:

@@ -1,10 +1,11 @@
-"""Cells that a refinement plan adds to an experiment."""
+"""Refinement as the grid sees it: its settings, and the cells that a plan adds to an experiment."""
 
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from speedbump.grid.cells import Cell, complete, series_id
+from speedbump.grid.study import Study
 
 PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
 """What a plan says of a cell; the rest is its series'."""
@@ -22,3 +23,11 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
         for entry in planned
         if entry["series"] in by_series
     ]
+
+
+def refine_settings(study: Study, experiment: str) -> str:
+    """What plan_refinement goes by, as canonical JSON: the experiment's settings and the study's protocol."""
+    settings = next(block.refine for block in study.experiments if block.name == experiment)
+    assert settings is not None, f"{experiment} is not refined"
+    whole = {**settings.model_dump(), "warmups": study.protocol.warmups, "repeats": study.protocol.repeats}
+    return json.dumps(whole, sort_keys=True)

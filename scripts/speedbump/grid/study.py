@@ -48,14 +48,18 @@ class Limits(_Strict):
 
 
 class Refine(_Strict):
-    """Rounds of further budgets where something stands out."""
+    """Rounds of further budgets where something stands out. Its final cells follow the study's protocol."""
 
     rounds: int = Field(1, ge=0, le=40)
-    width: int = Field(16, ge=1, description="an edge is known well enough between budgets this far apart, in tokens")
-    max_cells: int = Field(200, ge=1)
-    max_hours: float = Field(12.0, gt=0)
-    warmups: int = Field(1, ge=0, description="of a probe")
-    cut_probes: bool = True
+    width: int = Field(16, ge=1, description="tokens; edges are bisected until known this closely")
+    gap: int | None = Field(None, ge=1, description="tokens; steps wider than this are halved")
+    max_cells: int | None = Field(200, ge=1, description="over all rounds")
+    max_hours: float | None = Field(12.0, gt=0, description="over all rounds")
+    processes: int = Field(3, ge=1, description="most repeats of the process for one budget")
+    probe_warmups: int = Field(1, ge=0)
+    probe_repeats: int = Field(2, ge=1)
+    early_end: bool = Field(True, description="a probe may end early when its requests agree")
+    cut: bool = Field(False, description="a probe's request may be stopped once it is surely slow")
 
 
 def _as_list(value: Any) -> Any:
