@@ -32,7 +32,7 @@ TARGETS = (
 )
 CALL_OPTIONS = ("partial", "machine", "stack")  # given by --config, not part of a study
 
-if "experiments" not in config:
+if not workflow.configfiles:
 
     configfile: "config/config.yaml"
 
