@@ -23,7 +23,7 @@ def write_work(file: Path, runs: str, cells: Mapping[str, str], models: Mapping[
         return
     scale = measured_scale(read_records(done), models)
     work = [
-        {"file": str(paths[name]), "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
+        {"file": str(paths[name]), "cell": cell, "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
         for name, cell in ((name, json.loads(text)) for name, text in cells.items())
     ]
     file.parent.mkdir(parents=True, exist_ok=True)
