@@ -1,5 +1,6 @@
 """What the measuring tests share: a tiny model, and a way to run one cell as the pipeline does."""
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
 
 from speedbump.tables import REQUESTS, read_metadata, read_table
@@ -57,10 +59,44 @@ class Command:
     def start(self) -> "subprocess.Popen[str]":
         return subprocess.Popen(self.arguments, env=self.environment, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
+    def start_on_terminal(self) -> "OnTerminal":
+        """Start it with a pseudo-terminal as standard error."""
+        ours, theirs = os.openpty()
+        process = subprocess.Popen(self.arguments, env=self.environment, stderr=theirs, cwd=ROOT)
+        os.close(theirs)
+        return OnTerminal(process, ours, self.out)
+
     def run(self) -> Run:
         process = self.start()
         _, stderr = process.communicate(timeout=120)
         return Run(process.returncode, stderr, self.out)
+
+
+@dataclass
+class OnTerminal:
+    """A ``measure_cell`` that runs, and the terminal that it writes to."""
+
+    process: "subprocess.Popen[bytes]"
+    terminal: int
+    out: Path
+    text: str = ""
+
+    def wait_for(self, words: str) -> None:
+        """Return when the terminal has shown the words."""
+        while words not in self.text:
+            self.text += os.read(self.terminal, 4096).decode()
+
+    def worker(self) -> psutil.Process:
+        """The worker's process."""
+        children = psutil.Process(self.process.pid).children()
+        return next(child for child in children if "worker.py" in " ".join(child.cmdline()))
+
+    def finish(self) -> Run:
+        with contextlib.suppress(OSError):  # a pseudo-terminal that nobody holds any more
+            while text := os.read(self.terminal, 4096).decode():
+                self.text += text
+        os.close(self.terminal)
+        return Run(self.process.wait(timeout=120), self.text, self.out)
 
 
 @pytest.fixture

@@ -26,8 +26,18 @@ _UNSUPPORTED = (
 )
 
 
+class Fault(Exception):
+    """A failure whose status is known."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def status_of(error: BaseException) -> str:
     """One of ``tables.STATUSES``. PyTorch raises RuntimeError for nearly everything, so its words decide."""
+    if isinstance(error, Fault):
+        return error.status
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or any(words in text for words in _OUT_OF_MEMORY):
         return "out_of_memory"
@@ -44,4 +54,5 @@ def status_of(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """The error on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    text = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:500]

@@ -6,6 +6,7 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import psutil
 from speedbump.measure.privacy import without_paths
 
 WORKER = Path(__file__).with_name("worker.py")
+EXIT_LIMIT_S = 10.0
 
 Event = dict[str, Any]
 
@@ -50,9 +52,14 @@ class Worker:
 
     def end(self) -> int:
         """Kill the worker and all it has started; wait until it is gone. Its return code: negative for a signal."""
+        started = _descendants(self.process.pid)
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        return self.process.wait()
+        code = self.process.wait()
+        until_s = time.monotonic() + EXIT_LIMIT_S
+        while any(_runs(process) for process in started) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        return code
 
     def last_line(self) -> str:
         """The last line that the worker printed, paths cut out."""
@@ -113,11 +120,23 @@ def start_worker(
 
 def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, interval_s: float = 0.1) -> None:
     """Return when the machine's memory in use no longer falls: the device's driver frees after the process is gone."""
-    import time
-
     used = psutil.virtual_memory().used
     for _ in range(int(patience_s / interval_s)):
         time.sleep(interval_s)
         before, used = used, psutil.virtual_memory().used
         if before - used < settled_bytes:
             return
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

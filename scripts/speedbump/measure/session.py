@@ -2,12 +2,11 @@
 
 import hashlib
 from datetime import UTC, datetime
-from time import perf_counter
 from typing import Any, Protocol
 
 import torch
 
-from speedbump.measure.accelerator import open_accelerator
+from speedbump.measure.accelerator import fault_of, open_accelerator
 from speedbump.measure.cache import steps_of
 from speedbump.measure.decode import Generation, decode
 from speedbump.measure.generation import generate, prepare_generate
@@ -36,7 +35,13 @@ class LocalSession:
     """The model in this process."""
 
     def __init__(self, cell: dict[str, Any], model: dict[str, Any]) -> None:
-        """cell: every axis and the seed.  model: ``architecture`` and ``pretrained`` of the model's file."""
+        """cell: every axis and the seed.  model: ``architecture`` and ``pretrained`` of the model's file.
+
+        Raises NotImplementedError when the device does not compute.
+        """
+        fault = fault_of(cell["device"])
+        if fault:
+            raise NotImplementedError(fault)
         self.cell = cell
         self.accelerator = open_accelerator(cell["device"])
         place = {"dtype": cell["dtype"], "attention": cell["attention"], "device": cell["device"]}
@@ -64,24 +69,34 @@ class LocalSession:
         """Every counter, now."""
         return read_memory(self.accelerator.current_bytes, self.accelerator.driver_bytes)
 
-    @torch.inference_mode()
     def answer(self, n_gen: int) -> Answer:
-        """Run one request; check its output, and read memory, after its time was taken."""
+        """One request: what was timed, and what was looked at afterwards."""
+        return {**self.run(n_gen), **self.inspect()}
+
+    @torch.inference_mode()
+    def run(self, n_gen: int) -> Answer:
+        """Run one request; its times, in seconds. Start and end are on ``perf_counter``'s clock."""
         instrument = prepare_instrument(self.cell["instrument"], self.accelerator.wait, self.read_memory)
         started_at = datetime.now(UTC)
         generation = self._generate(n_gen, instrument)
-        memory = self.read_memory()
+        self._last = generation, instrument
         return {
             "started_at": started_at.isoformat(),
             "start_s": generation.start_s,
             "end_s": generation.start_s + generation.e2e_s,
             "ttft_s": generation.ttft_s,
             "e2e_s": generation.e2e_s,
+        }
+
+    def inspect(self) -> Answer:
+        """Memory after the last request, its output, and what its instrument wrote down."""
+        generation, instrument = self._last
+        del self._last
+        return {
+            **self.read_memory(),
             **describe_output(generation),
-            **memory,
             "step_s": _step_times(generation, instrument),
             "samples": [{"offset_s": at_s - generation.start_s, **counters} for at_s, counters in instrument.samples],
-            "answered_s": perf_counter(),
         }
 
     def _generate(self, n_gen: int, instrument: Instrument) -> Generation:
