@@ -128,6 +128,8 @@ TOOLTIP_TEXTS = {
     "interval_text": _text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
     "expected_text": _text("e", " s", missing="no trend"),
     "factor_text": _text("f", "×", missing="no trend", prefix=AT_LEAST),
+    "ttft_text": _text("ttft", " s"),
+    "decode_text": _text("decode", " s"),
     "rate_text": _text("rate", " tokens/s"),
     "rate_expected_text": _text("rate_e", " tokens/s", missing="no trend"),
 }

@@ -63,7 +63,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     return Drawing(charts, extra)
 
 
-def describe(study: Study, published: Published) -> Section:
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
     curves = drawn(study)
     finding = latency_finding(study.curves)

@@ -31,7 +31,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     return Drawing([_chart(curve, datasets, WIDE if len(curves) == 1 else HALF) for curve in curves], {})
 
 
-def describe(study: Study, published: Published) -> Section:
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
     curves = drawn(study)
     if not curves:
