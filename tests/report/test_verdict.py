@@ -90,9 +90,8 @@ def test_verdict(tmp_path: Path, lines: tuple[Line, ...], expected: str) -> None
     found = curves(tmp_path, *lines)
     assert verdict_sentence(found) == expected
     whole = headline(found)
-    assert verdict_sentence(found) == (
-        f"{whole.main[:-1]}; {whole.rest[:1]}{whole.rest[1:]}" if whole.rest else whole.main
-    )
+    joined = f"{whole.main[:-1]}; {whole.rest}" if whole.rest else whole.main
+    assert verdict_sentence(found) == joined
 
 
 def test_partial_report_says_on_how_much_it_rests(tmp_path: Path) -> None:

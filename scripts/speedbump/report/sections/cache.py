@@ -121,7 +121,7 @@ def _latency(on: Curve, off: Curve, rows: Rows) -> Chart:
     x, y = length_axis(), value_axis("y", "seconds (log scale)")
     arms = chart_of("arms")
     look = state_colour("look")
-    lines = arms.mark_line(strokeWidth=1.5, strokeOpacity=0.75, aria=False).encode(
+    lines = arms.mark_line(strokeWidth=1.5, strokeOpacity=0.75).encode(
         x=x,
         y=y,
         detail="piece:N",
@@ -130,7 +130,7 @@ def _latency(on: Curve, off: Curve, rows: Rows) -> Chart:
     )
     interval = (
         arms.transform_filter("datum.lo != null && datum.hi != null")
-        .mark_rule(strokeWidth=6, opacity=0.3, aria=False)
+        .mark_rule(strokeWidth=6, opacity=0.3)
         .encode(x=x, y=y_of("lo", y), y2="hi:Q", color=look)
     )
     points = arms.mark_point(filled=True, size=48, opacity=1, stroke=colour("bg"), strokeWidth=1).encode(
@@ -156,13 +156,13 @@ def _latency(on: Curve, off: Curve, rows: Rows) -> Chart:
 def _benefit(on: Curve, found: list[Ratio]) -> Chart:
     x, y = length_axis(), value_axis("y", "cache off ÷ on (log scale)")
     benefit = chart_of("ratio")
-    stems = benefit.mark_rule(strokeWidth=2, aria=False).encode(x=x, y=y_of("one", y), y2="y:Q", color=state_colour())
+    stems = benefit.mark_rule(strokeWidth=2).encode(x=x, y=y_of("one", y), y2="y:Q", color=state_colour())
     heads = benefit.mark_point(filled=True, size=70, opacity=1).encode(
         x=x, y=y, color=state_colour(), tooltip=[LENGTH_TIP, tip("text", "off ÷ on")]
     )
     layers = [*span_layers(x, label=False), stems, heads]
     if len(found) <= 8:
-        layers.append(benefit.mark_text(dy=-13, fontWeight=600, aria=False).encode(x=x, y=y, text="label:N"))
+        layers.append(benefit.mark_text(dy=-13, fontWeight=600).encode(x=x, y=y, text="label:N"))
     parameters = {**length_range([r.n for r in found], HALF), **log_range([1.0, *(r.ratio for r in found)])}
     numbers = "; ".join(f"{ratio.n}, {ratio.words}" for ratio in found[:40])
     return make_chart(

@@ -112,11 +112,11 @@ def _chart(base: Curve, arm: Curve, found: list[Ratio]) -> Chart:
     one = (
         points.transform_aggregate(groupby=["one"])
         .transform_calculate(one="1")
-        .mark_rule(stroke=colour("ink3"), strokeDash=[3, 3], aria=False)
+        .mark_rule(stroke=colour("ink3"), strokeDash=[3, 3])
     )
     interval = (
         points.transform_filter("datum.lo != null && datum.hi != null")
-        .mark_rule(strokeWidth=6, opacity=0.3, aria=False)
+        .mark_rule(strokeWidth=6, opacity=0.3)
         .encode(x=x, y=y_of("lo", y), y2="hi:Q", color=state_colour())
     )
     dots = points.mark_point(filled=True, size=48, opacity=1, stroke=colour("bg"), strokeWidth=1).encode(

@@ -2,7 +2,7 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, chart_of, line_layer, point_layers, span_layers, tip, y_of
+from speedbump.report.layers import LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
 from speedbump.report.points import MEMORY
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
@@ -123,7 +123,7 @@ def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str
     if field == "y":
         y = value_axis("y", title)
         tips = [LENGTH_TIP, tip("latency_text", "latency"), tip("factor_text", "against the trend")]
-        layers = [*span_layers(x), line_layer(x, y, "y"), *point_layers(x, y, "y", tips)]
+        layers = [*span_layers(x), line_layer(x, y, "y"), point_layer(x, y, "y", tips)]
         ranges, values = log_range(known), [seconds(value) for value in known]
     else:
         y = value_axis("gigabytes", title, log=False)
@@ -135,7 +135,7 @@ def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str
         text = read.transform_calculate(text="format(datum.gigabytes, '.3~r') + ' GB'")
         layers = [
             *span_layers(x, label=False),
-            read.mark_line(strokeWidth=1.25, strokeOpacity=0.6, aria=False).encode(
+            read.mark_line(strokeWidth=1.25, strokeOpacity=0.6).encode(
                 x=x, y=y_of("gigabytes", y), color=state_colour(), detail="piece:N"
             ),
             text.mark_point(filled=True, size=36, opacity=1).encode(

@@ -2,7 +2,7 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, line_layer, point_layers, span_layers, tip
+from speedbump.report.layers import LENGTH_TIP, line_layer, point_layer, span_layers, tip
 from speedbump.report.points import summarise_cells
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
@@ -96,7 +96,7 @@ def _charts(curve: Curve, datasets: dict[str, Rows]) -> list[Chart]:
     for field, name, title in PHASES:
         x, y = length_axis(), value_axis(field, title)
         tips = [LENGTH_TIP, tip(f"{field}_text", name), tip("latency_text", "whole request")]
-        layers = [*span_layers(x), line_layer(x, y, field), *point_layers(x, y, field, tips)]
+        layers = [*span_layers(x), line_layer(x, y, field), point_layer(x, y, field, tips)]
         numbers = "; ".join(f"{row['n']}, {seconds(row[field])}" for row in points[:24])
         description = f"{curve.spoken}. {name.capitalize()} by output length: {numbers}."
         charts.append(make_chart(f"phases-{curve.key}-{field}", layers, data, parameters, HALF, description, 220))

@@ -132,7 +132,7 @@ def _chart(name: str, view: str, title: str, group: Group, points: Rows) -> Char
     bands = [
         chart_of("bands")
         .transform_filter(f"datum.kind == '{kind}'")
-        .mark_bar(fill=colour("slow"), fillOpacity=opacity, height=14, aria=False)
+        .mark_bar(fill=colour("slow"), fillOpacity=opacity, height=14)
         .encode(x=x_of("a", x), x2="z:Q", y=y)
         for kind, opacity in (("edge", 0.18), ("core", 0.4))
     ]

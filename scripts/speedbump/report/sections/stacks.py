@@ -148,7 +148,7 @@ def _chart(rows: Rows, changed: list[Change]) -> Chart:
     ]
     shade = alt.Color("word:N").scale(domain=["faster", "slower"], range=[colour("normal"), colour("slow")])
     layers = [
-        pairs.mark_rule(strokeWidth=2, opacity=0.6, aria=False).encode(x=x, x2="new:Q", y=y, color=shade),
+        pairs.mark_rule(strokeWidth=2, opacity=0.6).encode(x=x, x2="new:Q", y=y, color=shade),
         pairs.mark_point(size=60, opacity=1, stroke=colour("off"), strokeWidth=1.75, fill=colour("bg")).encode(
             x=x, y=y, tooltip=tips
         ),
