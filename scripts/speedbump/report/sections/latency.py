@@ -6,7 +6,7 @@ from speedbump.report.layers import (
     LENGTH_TIP,
     interval_layer,
     line_layer,
-    point_layers,
+    point_layer,
     repeat_layer,
     span_layers,
     tip,
@@ -63,7 +63,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     return Drawing(charts, extra)
 
 
-def describe(study: Study, published: Published) -> Section:
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
     curves = drawn(study)
     finding = latency_finding(study.curves)
@@ -98,7 +98,7 @@ def _full(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
         line_layer(x, y, "y"),
         interval_layer(x, y, "lo", "hi"),
         repeat_layer(x, y),
-        *point_layers(x, y, "y", TIPS),
+        point_layer(x, y, "y", TIPS),
     ]
     data = {"curve": curve.key, "repeats": f"{curve.key}-repeats", "spans": f"{curve.key}-spans"}
     return make_chart(
@@ -112,7 +112,7 @@ def _compact(curve: Curve, datasets: dict[str, Rows]) -> Chart:
         *span_layers(x, label=False),
         *trend_layers(x, y, low=None, high=None),
         line_layer(x, y, "y"),
-        *point_layers(x, y, "y", TIPS, size=18),
+        point_layer(x, y, "y", TIPS, size=18),
     ]
     data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
     parameters = _ranges(curve, datasets, COMPACT_WIDTH)

@@ -2,7 +2,7 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, interval_layer, line_layer, point_layers, span_layers, tip, trend_layers
+from speedbump.report.layers import LENGTH_TIP, interval_layer, line_layer, point_layer, span_layers, tip, trend_layers
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
@@ -31,7 +31,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     return Drawing([_chart(curve, datasets, WIDE if len(curves) == 1 else HALF) for curve in curves], {})
 
 
-def describe(study: Study, published: Published) -> Section:
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
     curves = drawn(study)
     if not curves:
@@ -83,7 +83,7 @@ def _chart(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
         *trend_layers(x, y, "rate_e", None, None),
         line_layer(x, y, "rate"),
         interval_layer(x, y, "rate_lo", "rate_hi"),
-        *point_layers(x, y, "rate", TIPS),
+        point_layer(x, y, "rate", TIPS),
     ]
     points = datasets[curve.key]
     values = [row[name] for row in points for name in ("rate", "rate_hi", "rate_e") if row[name] is not None]
