@@ -20,6 +20,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="the Parquet file to write")
     parser.add_argument("--limits", default="{}", metavar="JSON", help="time, memory and battery limits")
     parser.add_argument("--python", default=sys.executable, metavar="FILE", help="the Python whose torch is measured")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="keeps what libraries print in the worker")
     parser.add_argument("--models", type=Path, default=Path("config/models"), metavar="DIR", help="the models' files")
     return parser.parse_args()
 
@@ -32,7 +33,7 @@ def main() -> None:
         model = load_models(args.models)[args.cell["model"]]
         check_writable(args.out)
         check_place(args.machine, args.stack, args.python)
-        measure_cell(args.cell, model, args.machine, args.stack, args.out, limits, args.python)
+        measure_cell(args.cell, model, args.machine, args.stack, args.out, limits, args.python, args.log)
     except KeyError as error:
         sys.exit(f"measure_cell: the cell lacks, or no model file is named, {error}")
     except (RefusedError, ModelError, TableError, ValueError, OSError) as error:

@@ -71,11 +71,16 @@ class Worker:
 
 @contextmanager
 def start_worker(
-    python: str, task: dict[str, Any], descriptors: tuple[int, ...] = (), variables: dict[str, str] | None = None
+    python: str,
+    task: dict[str, Any],
+    descriptors: tuple[int, ...] = (),
+    variables: dict[str, str] | None = None,
+    log: Path | None = None,
 ) -> Iterator[Worker]:
     """A worker with its task; ended, whatever happens, on leaving. Raises StartError.
 
     descriptors: inherited by the worker (locks).  variables: added to its environment.
+    log: file for what it prints; None: kept only while it runs.
     It leads a session of its own, so that Ctrl-C reaches the supervisor alone and all it started can be ended.
     """
     reading, writing = os.pipe()
@@ -85,7 +90,7 @@ def start_worker(
         "TOKENIZERS_PARALLELISM": "false",
         **(variables or {}),
     }
-    with tempfile.TemporaryFile() as output:
+    with log.open("w+b") if log else tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 [python, str(WORKER), str(writing)],

@@ -70,11 +70,12 @@ def measure_cell(
     out: Path,
     limits: Limits,
     python: str = sys.executable,
+    log: Path | None = None,
 ) -> str:
     """Measure the cell and write its file; returns its outcome in a few words.
 
     cell: its parameters, as ``grid.cells``.  machine, stack: slugs, which the caller has checked.
-    python: whose torch is measured.
+    python: whose torch is measured.  log: keeps what libraries print in the worker.
     Whatever befalls the cell becomes rows. Raises RefusedError when it was not measured for a reason that
     is not its own: on battery, another stack than the one named, the caller gone.
     """
@@ -92,7 +93,7 @@ def measure_cell(
         before = read_state()
         variables = _variables(cell, model, held.slots[0].visible)
         try:
-            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables) as worker:
+            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables, log) as worker:
                 record = watch(
                     worker, plan, cell, limits, out.parent, lambda: are_alive(parents), progress.show_request
                 )

@@ -107,7 +107,8 @@ def probe(report: Report) -> None:
 
     for device in ("cpu", "mps", "cuda"):
         fault = fault_of(device)
-        found: dict[str, Any] = {"computes": fault is None}
+        present = device == "cpu" or getattr(torch, device).is_available()
+        found: dict[str, Any] = {"computes": fault is None, "present": present}
         if fault:
             found["why"] = fault
         elif device == "cuda":

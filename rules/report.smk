@@ -1,0 +1,39 @@
+# In: the study's tables, the paper's published figures, templates.
+# Out: charts, and the static site with its data.
+
+
+rule draw_charts:
+    """Draw every chart, as a specification and as a static SVG."""
+    input:
+        script="scripts/draw_charts.py",
+        library=library("analyse", "report"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
+        study=f"{OUT}/study.json",
+        reference=sorted(map(str, Path("config/reference").iterdir())),
+    output:
+        charts=directory(f"{OUT}/charts"),
+    log:
+        f"{OUT}/logs/draw_charts.log",
+    shell:
+        "{PYTHON:q} {input.script:q} {OUT:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
+
+
+rule build_site:
+    """Build the static site: index.html, self-contained, with the data beside it."""
+    input:
+        script="scripts/build_site.py",
+        library=library("analyse", "report"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
+        study=f"{OUT}/study.json",
+        environment=f"{OUT}/environment.json",
+        charts=f"{OUT}/charts",
+        reference=sorted(map(str, Path("config/reference").iterdir())),
+        templates=sorted(str(file) for file in Path("reports").rglob("*") if file.is_file()),
+    output:
+        page=f"{OUT}/site/index.html",
+        summary=f"{OUT}/site/summary.json",
+    log:
+        f"{OUT}/logs/build_site.log",
+    shell:
+        "{PYTHON:q} {input.script:q} {OUT:q} --charts {input.charts:q} --reference config/reference"
+        " --templates reports --out {OUT:q}/site 2> {log:q}"

@@ -1,0 +1,162 @@
+"""The first screen's table: one row a curve, with small pictures drawn as plain geometry."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speedbump.report.curves import Curve
+from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges
+from speedbump.report.words import interval, lengths, seconds, sentence, times
+
+WHISKER_WIDTH, SPARK_WIDTH, SPARK_HEIGHT = 170, 100, 34
+ICONS = {"slow regimes": "slow", "excess": "above", "undetermined": "unsure", "smooth": "smooth"}
+
+
+@dataclass(frozen=True)
+class Whisker:
+    """A factor and its interval as x positions in a picture of WHISKER_WIDTH; ``open_end``: a lower bound."""
+
+    at: float
+    low: float | None
+    high: float | None
+    open_end: bool
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A curve as polylines, one for each stretch of one state, and dots with their class."""
+
+    lines: tuple[str, ...]
+    dots: tuple[tuple[float, float, str], ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the table says of one curve."""
+
+    curve: Curve
+    icon: str
+    word: str
+    detail: str
+    slow: str
+    factor: str
+    interval: str
+    neighbour: str
+    whisker: Whisker | None
+    worst: str
+    expected: str
+    spark: Spark | None
+    measured: str
+    advice: Advice
+    edges: str
+
+
+def overview(curves: Sequence[Curve]) -> list[Row]:
+    """A row for each curve, in the curves' order."""
+    top = whisker_top(curves)
+    return [_row(curve, top) for curve in curves]
+
+
+def whisker_ticks(curves: Sequence[Curve]) -> list[tuple[float, str]]:
+    """Positions and labels of the whiskers' common logarithmic axis."""
+    top = whisker_top(curves)
+    ticks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    return [(_position(tick, top), f"{tick}×") for tick in ticks if tick < top]
+
+
+def whisker_top(curves: Sequence[Curve]) -> float:
+    """The axis's end: room for the widest interval, and never so short that a small factor looks large."""
+    ends = [regime.slowdown_high or regime.slowdown for curve in curves for regime in curve.accepted]
+    return max(30.0, 1.2 * max(ends, default=1.0))
+
+
+def _row(curve: Curve, top: float) -> Row:
+    worst = curve.worst
+    return Row(
+        curve=curve,
+        icon=ICONS.get(curve.verdict, "none"),
+        word=VERDICT_WORDS[curve.verdict],
+        detail=_detail(curve),
+        slow=", ".join(_slow(regime.first_slow, regime.last_slow, regime.open_right) for regime in curve.accepted),
+        factor=f"{'≥ ' if worst.lower_bound else ''}{times(worst.slowdown)}" if worst else "",
+        interval=interval(worst.slowdown_low, worst.slowdown_high) if worst and not worst.lower_bound else "",
+        neighbour=times(worst.slowdown_neighbour) if worst and worst.slowdown_neighbour else "",
+        whisker=Whisker(
+            _position(worst.slowdown, top),
+            _position(worst.slowdown_low, top) if worst.slowdown_low else None,
+            _position(worst.slowdown_high, top) if worst.slowdown_high else None,
+            worst.lower_bound,
+        )
+        if worst
+        else None,
+        worst=f"{'≥ ' if worst.lower_bound else ''}{seconds(worst.worst_s)}" if worst else "",
+        expected=seconds(worst.worst_expected_s) if worst and worst.worst_expected_s else "",
+        spark=sparkline(curve),
+        measured=_measured(curve),
+        advice=advise(curve),
+        edges=sentence("; ".join(edges(regime) for regime in curve.accepted)) if curve.accepted else "",
+    )
+
+
+def _measured(curve: Curve) -> str:
+    if not curve.row["n_budgets"]:
+        return ""
+    span = lengths(curve.row["n_gen_min"], curve.row["n_gen_max"])
+    return span if curve.row["n_budgets"] == 1 else f"{curve.row['n_budgets']} within {span}"
+
+
+def _detail(curve: Curve) -> str:
+    if curve.verdict == "slow regimes":
+        confirmed = [regime.confirmed for regime in curve.accepted]
+        return (
+            "confirmed in another process"
+            if all(confirmed)
+            else "partly confirmed"
+            if any(confirmed)
+            else "seen in one process"
+        )
+    if curve.verdict == "excess":
+        return "no proven return"
+    if curve.verdict == "smooth" and curve.row["detectable"]:
+        return f"nothing of {times(curve.row['detectable'])} or more"
+    return str(curve.row["reason"] or "")
+
+
+def _slow(first: int, last: int, open_right: bool) -> str:
+    return f"{lengths(first, last)} and on" if open_right else lengths(first, last)
+
+
+def _position(ratio: float, top: float) -> float:
+    return round(min(1.0, max(0.0, math.log(ratio) / math.log(top))) * (WHISKER_WIDTH - 10) + 5, 1)
+
+
+def sparkline(curve: Curve) -> Spark | None:
+    """Latency on a logarithmic scale over the output length; None for less than two lengths."""
+    points = [
+        (n, latency, state, bound)
+        for n, latency, state, bound in curve.budgets.select("n_gen", "latency_s", "state", "lower_bound").iter_rows()
+        if latency and latency > 0
+    ]
+    if len(points) < 2:
+        return None
+    low_n, high_n = points[0][0], points[-1][0]
+    logs = [math.log(latency) for _, latency, _, _ in points]
+    low, high = min(logs), max(max(logs), min(logs) + math.log(10))
+    placed = [
+        (
+            round(4 + (n - low_n) / (high_n - low_n) * (SPARK_WIDTH - 8), 1),
+            round(SPARK_HEIGHT - 5 - (log - low) / (high - low) * (SPARK_HEIGHT - 10), 1),
+            state,
+        )
+        for (n, _, state, _), log in zip(points, logs, strict=True)
+    ]
+    stretches: list[list[str]] = []
+    before = None
+    for x, y, state in placed:
+        if state != before:
+            stretches.append([])
+        stretches[-1].append(f"{x:g},{y:g}")
+        before = state
+    few = len(placed) <= 16
+    dots = tuple((x, y, state) for x, y, state in placed if few or state != "normal")
+    return Spark(tuple(" ".join(part) for part in stretches if len(part) > 1), dots)

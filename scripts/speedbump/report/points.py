@@ -1,0 +1,109 @@
+"""The data sets behind the charts: one of points and one of repeats for each curve, rounded for the page."""
+
+from collections import defaultdict
+from typing import Any
+
+import polars as pl
+
+from speedbump.report.charts import Rows
+from speedbump.report.curves import Curve
+from speedbump.report.study import Study
+
+MEMORY = ("torch_current", "torch_driver", "rss", "footprint", "system_used", "swap_used")
+MOST_REPEATS = 20_000
+"""More repeats than these are left to the data files: a page of them is slow and shows no more."""
+
+
+def curve_points(curve: Curve, cells: pl.DataFrame) -> Rows:
+    """One row a length. cells: those of this curve.
+
+    n: tokens.  y, lo, hi, e, elo, ehi: seconds.  f: slow-down against the trend.  state, bound, piece: see below.
+    rate, rate_lo, rate_hi, rate_e: tokens per second.  ttft, decode: seconds.  memory peaks: bytes.
+    ``piece`` numbers the stretches of one state, so that no line crosses a regime's edge.
+    """
+    by_length = {row["n_gen"]: row for row in summarise_cells(cells).to_dicts()}
+    rows: Rows = []
+    piece, before = 0, None
+    for budget in curve.budgets.to_dicts():
+        if before is not None and budget["state"] != before:
+            piece += 1
+        before = budget["state"]
+        n, tokens = budget["n_gen"], budget["n_gen"] * curve.row["batch"]
+        bound = bool(budget["lower_bound"])
+        cell = by_length.get(n, {})
+        rows.append(
+            {
+                "n": n,
+                "y": short(budget["latency_s"]),
+                "lo": short(budget["low_s"]),
+                "hi": short(budget["high_s"]),
+                "e": short(budget["expected_s"]),
+                "elo": short(budget["expected_low_s"]),
+                "ehi": short(budget["expected_high_s"]),
+                "f": short(budget["slowdown"]),
+                "state": budget["state"],
+                "bound": bound,
+                "piece": piece,
+                "requests": budget["n_requests"],
+                "rate": None if bound else _rate(tokens, budget["latency_s"]),
+                "rate_lo": _rate(tokens, budget["high_s"]),
+                "rate_hi": _rate(tokens, budget["low_s"]),
+                "rate_e": _rate(tokens, budget["expected_s"]),
+                "ttft": short(cell.get("ttft_median_s")),
+                "decode": short(cell.get("decode_median_s")),
+                **{name: short(cell.get(f"{name}_peak_bytes"), 5) for name in MEMORY},
+            }
+        )
+    return rows
+
+
+def summarise_cells(cells: pl.DataFrame) -> pl.DataFrame:
+    """Cells that differ in the process alone as one row: the median of times, the largest memory peak."""
+    return (
+        cells.group_by("n_gen")
+        .agg(
+            pl.col("ttft_median_s", "decode_median_s").median(),
+            pl.col(f"{name}_peak_bytes" for name in MEMORY).max(),
+        )
+        .sort("n_gen")
+    )
+
+
+def repeat_points(study: Study) -> dict[str, Rows]:
+    """Every measured request that finished, by series: length, seconds, state of its length. Empty when too many."""
+    measured = study.requests.filter((pl.col("phase") == "measured") & (pl.col("status") == "ok"))
+    points: dict[str, Rows] = defaultdict(list)
+    if measured.height > MOST_REPEATS:
+        return points
+    states = study.budgets.select("series", "n_gen", "state")
+    table = measured.join(states, on=["series", "n_gen"], how="left").sort("series", "n_gen", "cell", "request")
+    for series, n_gen, e2e_s, state in table.select("series", "n_gen", "e2e_s", "state").iter_rows():
+        points[series].append({"n": n_gen, "y": short(e2e_s), "state": state})
+    return points
+
+
+def spans(curve: Curve) -> Rows:
+    """The regimes as bands: the surely slow core, and the brackets within which an edge lies."""
+    rows: Rows = []
+    for regime in curve.regimes:
+        first, last = regime.first_slow, regime.last_slow
+        core = "core" if regime.accepted else "suspected"
+        label = "slow" if regime.accepted else "unclear"
+        text = f"{label}, {first}" if first == last else f"{label}, {first}–{last}"
+        rows.append({"a": first, "z": last, "kind": core, "label": text})
+        if regime.onset_low is not None:
+            rows.append({"a": regime.onset_low, "z": first, "kind": "edge", "label": ""})
+        if regime.recovery_high is not None:
+            rows.append({"a": last, "z": regime.recovery_high, "kind": "edge", "label": ""})
+    return rows
+
+
+def short(value: Any, digits: int = 4) -> float | None:
+    """A number with as many digits as a chart can show; None for what was not measured or is not finite."""
+    if value is None or value != value or value in (float("inf"), float("-inf")):
+        return None
+    return float(f"{value:.{digits}g}")
+
+
+def _rate(tokens: int, seconds: float | None) -> float | None:
+    return short(tokens / seconds) if seconds else None

@@ -1,0 +1,58 @@
+"""Nothing of a page to publish may name its user, their host or their folders."""
+
+import getpass
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+HOMES = re.compile(r"(?:/Users|/home|[A-Za-z]:\\Users)[/\\][^/\\\s:'\"<>|,;]+|/root(?=[/\s:'\"]|$)")
+PRIVATE_KEYS = re.compile(r"host|user|login|home|path|serial|address", re.IGNORECASE)
+COMMON_NAMES = frozenset(
+    {"root", "user", "users", "admin", "runner", "ubuntu", "debian", "test", "localhost", "local", "home"}
+)
+"""User and host names that say nothing of anybody, and that stand in ordinary text."""
+
+
+def identities() -> frozenset[str]:
+    """Words that would give away who built the page and where."""
+    try:
+        user = getpass.getuser()
+    except OSError:
+        user = ""
+    host = platform.node()
+    words = {user, host, host.partition(".")[0], str(Path.home())}
+    return frozenset(word for word in words if len(word) > 2 and word.lower() not in COMMON_NAMES)
+
+
+def scrub(text: str, names: frozenset[str]) -> str:
+    """The text with home folders as ``~`` and names from ``identities`` as ``…``."""
+    text = HOMES.sub("~", text)
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "~" if "/" in name or "\\" in name else "…", text)
+    return text
+
+
+def scrub_frame(frame: pl.DataFrame, names: frozenset[str]) -> pl.DataFrame:
+    """Every text column scrubbed; a column keeps its dtype and order."""
+    columns = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    changes = {}
+    for name in columns:
+        values = frame[name].drop_nulls().unique().to_list()
+        changed = {value: clean for value in values if (clean := scrub(value, names)) != value}
+        if changed:
+            changes[name] = pl.col(name).replace(changed)
+    return frame.with_columns(**changes) if changes else frame
+
+
+def scrub_values(value: Any, names: frozenset[str]) -> Any:
+    """JSON-like data scrubbed, and keys that name a person or place left out."""
+    if isinstance(value, str):
+        return scrub(value, names)
+    if isinstance(value, dict):
+        return {key: scrub_values(item, names) for key, item in value.items() if not PRIVATE_KEYS.search(str(key))}
+    if isinstance(value, list):
+        return [scrub_values(item, names) for item in value]
+    return value

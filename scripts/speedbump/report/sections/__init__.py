@@ -1,0 +1,46 @@
+"""The sections that hold charts, in the order of the page. Each draws its charts and describes them."""
+
+from typing import Protocol
+
+from speedbump.report.charts import Drawing, Rows
+from speedbump.report.published import Published
+from speedbump.report.section import Section
+from speedbump.report.sections import (
+    cache,
+    claims,
+    devices,
+    latency,
+    lifetime,
+    memory,
+    phases,
+    prompt,
+    stacks,
+    steps,
+    tokens,
+)
+from speedbump.report.study import Study
+
+
+class ChartSection(Protocol):
+    """What a module of this package offers."""
+
+    def draw(self, study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
+        """Its charts over the shared data sets, and data sets of its own."""
+
+    def describe(self, study: Study, datasets: dict[str, Rows], published: Published) -> Section:
+        """Its finding, figures and table."""
+
+
+SECTIONS: tuple[ChartSection, ...] = (
+    latency,
+    tokens,
+    steps,
+    phases,
+    cache,
+    memory,
+    prompt,
+    lifetime,
+    stacks,
+    devices,
+    claims,
+)

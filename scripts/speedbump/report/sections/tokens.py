@@ -1,0 +1,100 @@
+"""Tokens per second: the dip."""
+
+from speedbump.report.charts import Chart, Drawing, Rows, make_chart
+from speedbump.report.curves import Curve
+from speedbump.report.layers import LENGTH_TIP, interval_layer, line_layer, point_layer, span_layers, tip, trend_layers
+from speedbump.report.published import Published
+from speedbump.report.section import Figure, Section, Table
+from speedbump.report.study import Study
+from speedbump.report.theme import HALF, WIDE, length_axis, length_range, linear_range, value_axis
+from speedbump.report.words import digits, plural
+
+MOST = 4
+TIPS = [LENGTH_TIP, tip("rate_text", "tokens per second"), tip("rate_expected_text", "trend expects")]
+KEY = (
+    ("dot normal", "tokens per second, with its 95 % interval"),
+    ("dot slow", "the same in a slow regime"),
+    ("dash", "what the normal trend expects"),
+)
+
+
+def drawn(study: Study) -> list[Curve]:
+    """The most affected curves with a finished request."""
+    return [curve for curve in study.curves if not curve.budgets.filter(~curve.budgets["lower_bound"]).is_empty()][
+        :MOST
+    ]
+
+
+def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
+    """One chart a curve, linear from zero."""
+    curves = drawn(study)
+    return Drawing([_chart(curve, datasets, WIDE if len(curves) == 1 else HALF) for curve in curves], {})
+
+
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
+    """Finding, figures and values."""
+    curves = drawn(study)
+    if not curves:
+        return Section("tokens", "Tokens/s", "Tokens per second", empty="Filled by the first request that finishes.")
+    total = sum(not curve.budgets.is_empty() for curve in study.curves)
+    shown = "" if total <= len(curves) else f" The {plural(len(curves), 'curve')} most affected, of {total}."
+    return Section(
+        anchor="tokens",
+        nav="Tokens/s",
+        finding=rate_finding(curves[0]),
+        lead=f"Output tokens over the time of the whole request, prefill included. Higher is better.{shown}",
+        key=KEY,
+        figures=[Figure((f"tokens-{curve.key}",), curve.spoken, "", (curve.key,)) for curve in curves],
+        caption="Lengths at which no request finished have no rate and are left out.",
+        table=_table(curves),
+        file="budgets",
+    )
+
+
+def rate_finding(curve: Curve) -> str:
+    """The title: how far the rate falls inside the worst regime, or within which it stays."""
+    rates = {n: tokens / latency for n, tokens, latency in _rates(curve)}
+    if not rates:
+        return "Tokens per second"
+    regime = curve.worst
+    if regime is not None and regime.worst_n_gen in rates:
+        inside = rates[regime.worst_n_gen]
+        normal = [n for n in rates if n < regime.first_slow] or [n for n in rates if n > regime.last_slow]
+        text = f"{curve.spoken} makes {digits(inside)} tokens per second at {regime.worst_n_gen} tokens"
+        if normal:
+            neighbour = max(normal) if max(normal) < regime.first_slow else min(normal)
+            return f"{text} and {digits(rates[neighbour])} at {neighbour}"
+        return text
+    low, high = min(rates.values()), max(rates.values())
+    if digits(low) == digits(high):
+        return f"{curve.spoken} makes {digits(low)} tokens per second"
+    return f"{curve.spoken} makes {digits(low)} to {digits(high)} tokens per second"
+
+
+def _rates(curve: Curve) -> list[tuple[int, int, float]]:
+    finished = curve.budgets.filter(~curve.budgets["lower_bound"])
+    return [(n, n * curve.row["batch"], latency) for n, latency in finished.select("n_gen", "latency_s").iter_rows()]
+
+
+def _chart(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
+    x, y = length_axis(), value_axis("rate", "tokens per second", log=False)
+    layers = [
+        *span_layers(x),
+        *trend_layers(x, y, "rate_e", None, None),
+        line_layer(x, y, "rate"),
+        interval_layer(x, y, "rate_lo", "rate_hi"),
+        point_layer(x, y, "rate", TIPS),
+    ]
+    points = datasets[curve.key]
+    values = [row[name] for row in points for name in ("rate", "rate_hi", "rate_e") if row[name] is not None]
+    parameters = {**length_range([row["n"] for row in points], width), **linear_range(values)}
+    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    numbers = "; ".join(f"{n}, {digits(tokens / latency)}" for n, tokens, latency in _rates(curve)[:24])
+    description = f"{rate_finding(curve)}. Tokens per second by output length: {numbers}."
+    return make_chart(f"tokens-{curve.key}", layers, data, parameters, width, description, height=220)
+
+
+def _table(curves: list[Curve]) -> Table:
+    rows = [(curve.name, n, digits(tokens / latency)) for curve in curves for n, tokens, latency in _rates(curve)]
+    columns = ("Curve", "Output length", "Tokens per second")
+    return Table(columns, rows, frozenset(columns[1:]))

@@ -1,0 +1,87 @@
+"""A study's tables and what is said about it, as the report reads them from one folder."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from speedbump.report.curves import Curve, make_curves
+from speedbump.tables import BUDGETS, CELLS, FAULTS, REGIMES, REQUESTS, SERIES, read_table
+
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of what the study asks for is measured."""
+
+    cells: int
+    done: int
+
+    @property
+    def left(self) -> int:
+        return max(0, self.cells - self.done)
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that the report knows. Tables as in ``speedbump.tables``; ``about`` is study.json."""
+
+    requests: pl.DataFrame
+    cells: pl.DataFrame
+    faults: pl.DataFrame
+    budgets: pl.DataFrame
+    series: pl.DataFrame
+    regimes: pl.DataFrame
+    about: dict[str, Any]
+    environments: list[dict[str, Any]] = field(default_factory=list)
+    """Dicts of machine, stack and environment, as in environment.json."""
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """Every curve, those with the worst slow-down first."""
+        return make_curves(self)
+
+    @property
+    def name(self) -> str:
+        return str(self.about["name"])
+
+    @property
+    def title(self) -> str:
+        return str(self.about.get("title") or self.name)
+
+    @property
+    def partial(self) -> bool:
+        return bool(self.about.get("partial"))
+
+    @property
+    def default_look(self) -> bool:
+        """Whether this is the first look that a newcomer gets, which shows the published curves too."""
+        return bool(self.about.get("default_look"))
+
+    @cached_property
+    def progress(self) -> Progress:
+        experiments = self.about.get("experiments") or []
+        return Progress(sum(e["cells"] for e in experiments), sum(e["done"] for e in experiments))
+
+    def model_title(self, model: str) -> str:
+        return str((self.about.get("model_titles") or {}).get(model) or model)
+
+    def environment(self, machine: str, stack: str) -> dict[str, Any]:
+        """The environment of a stack on a machine; empty when it is not recorded."""
+        for entry in self.environments:
+            if entry["machine"] == machine and entry["stack"] == stack:
+                return dict(entry["environment"])
+        return {}
+
+
+def read_study(folder: str | Path) -> Study:
+    """Read a study's folder. Raises TableError or OSError naming the file that is missing or wrong."""
+    folder = Path(folder)
+    tables = {table.name: read_table(folder / f"{table.name}.parquet", table) for table in TABLES}
+    about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    return Study(**tables, about=about, environments=environments)

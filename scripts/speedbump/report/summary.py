@@ -1,0 +1,53 @@
+"""What the report says, for machines."""
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+import speedbump
+from speedbump.report.coverage import outcomes
+from speedbump.report.curves import SERIES_AXES, Curve
+from speedbump.report.study import Study
+from speedbump.report.verdict import advise, condition, curve_sentence, verdict_sentence
+
+
+def summarise(study: Study) -> dict[str, Any]:
+    """summary.json. ``verdict`` is the one sentence that the command line prints. Reproducible: no clock in it."""
+    return {
+        "speedbump": speedbump.__version__,
+        "study": study.name,
+        "title": study.title,
+        "partial": study.partial,
+        "verdict": verdict_sentence(study.curves, study.progress if study.partial else None),
+        "condition": condition(study.curves),
+        "next_command": study.about.get("next_command"),
+        "next_hours": study.about.get("next_hours"),
+        "runs": {"planned": study.progress.cells, "done": study.progress.done, "outcomes": dict(outcomes(study))},
+        "requests": study.requests.filter(pl.col("phase") == "measured").height,
+        "faults": study.faults.height,
+        "environments": study.environments,
+        "curves": [_curve(curve) for curve in study.curves],
+    }
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    advice = advise(curve)
+    return {
+        "series": curve.series,
+        "name": curve.name,
+        "machine": curve.row["machine"],
+        "stack": curve.row["stack"],
+        "axes": {axis: curve.row[axis] for axis in SERIES_AXES},
+        "verdict": curve.verdict,
+        "sentence": curve_sentence(curve),
+        "reason": curve.row["reason"],
+        "lengths_measured": {key: curve.row[key] for key in ("n_budgets", "n_gen_min", "n_gen_max")},
+        "detectable": curve.row["detectable"],
+        "narrowest": curve.row["narrowest"],
+        "lengths": {"avoid": advice.avoid, "unsure": advice.unsure, "normal": advice.normal},
+        "regimes": [
+            {key: value for key, value in asdict(regime).items() if key != "series"} for regime in curve.regimes
+        ],
+        "next": curve.row["next"],
+    }
