@@ -9,6 +9,7 @@ rule collect_requests:
     input:
         script="scripts/collect_requests.py",
         library=library("analyse"),
+        devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in SCAN for file in files_of(name))),
     output:
         requests=f"{OUT}/requests.parquet",
@@ -20,10 +21,12 @@ rule collect_requests:
         f"{OUT}/logs/collect_requests.log",
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, partial=PARTIAL),
+        folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list("collect_requests", {name: files_of(name) for name in SCAN}),
     shell:
-        "{PYTHON:q} {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {DEVICES:q}"
-        " --out {OUT:q} 2> {log:q}"
+        f"{PYTHON}"
+        " {input.script:q} --runs {params.runs:q} --study {params.study:q}"
+        " --devices {input.devices:q} --out {params.folder:q} 2> {log:q}"
 
 
 rule segment_regimes:
@@ -39,5 +42,6 @@ rule segment_regimes:
     log:
         f"{OUT}/logs/segment_regimes.log",
     shell:
-        "{PYTHON:q} {input.script:q} {input.requests:q} --series {output.series:q}"
+        f"{PYTHON}"
+        " {input.script:q} {input.requests:q} --series {output.series:q}"
         " --regimes {output.regimes:q} --budgets {output.budgets:q} 2> {log:q}"
