@@ -293,8 +293,8 @@ def write_table(frame: pl.DataFrame, table: Table, path: str | Path, metadata: d
     os.close(handle)
     try:
         checked.write_parquet(name, metadata=metadata)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

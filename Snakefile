@@ -1,0 +1,40 @@
+"""Speedbump: find the decode lengths at which a language model's runtime falls off a cliff."""
+
+
+include: "rules/common.smk"
+include: "rules/measure.smk"
+include: "rules/refine.smk"
+include: "rules/analyse.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    """The report of the study, everything measured."""
+    default_target: True
+    input:
+        f"{OUT}/site/index.html",
+
+
+for name in GRID.cells:
+
+    rule:
+        name:
+            name
+        input:
+            lambda wildcards, name=name: files_of(name),
+
+
+onsuccess:
+    if Path(f"{OUT}/site/summary.json").exists():
+        from speedbump.report.closing import closing_lines  # here, since polars would slow down every start
+
+        for line in closing_lines(Path(OUT), STUDY_FILE):
+            say(line)
+
+
+onerror:
+    say("some jobs failed, as said above; a report of what is measured: snakemake --cores 1 --config partial=true")

@@ -1,0 +1,164 @@
+# In: the study's config file, the models, the machine.
+# Out: GRID and CELLS (what to measure), RUNS and OUT (where it goes), and what the rules call.
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
+
+from speedbump.grid.cells import canonical, cell_id
+from speedbump.grid.devices import recall_devices
+from speedbump.grid.expansion import expand_study
+from speedbump.grid.machine import find_machine
+from speedbump.grid.models import ModelError, load_models
+from speedbump.grid.order import measuring_order
+from speedbump.grid.refined import read_plan, refine_settings
+from speedbump.grid.stack import StackError, find_stack
+from speedbump.grid.study import StudyError, read_study
+from speedbump.grid.work import describe_study, describe_work, write_work
+from speedbump.measure.devices import probe_devices
+
+TARGETS = (
+    "all",
+    "measure_cell",
+    "plan_refinement",
+    "collect_requests",
+    "segment_regimes",
+    "draw_charts",
+    "build_site",
+)
+CALL_OPTIONS = ("partial", "machine", "stack")  # given by --config, not part of a study
+
+if not workflow.configfiles:
+
+    configfile: "config/config.yaml"
+
+
+def say(line):
+    if workflow.is_main_process:
+        print(f"speedbump: {line}", file=sys.stderr, flush=True)
+
+
+STUDY_FILE = os.path.relpath(workflow.configfiles[-1])
+PARTIAL = str(config.get("partial", False)).lower() == "true"
+
+try:
+    if len(workflow.configfiles) > 1:
+        raise StudyError("--configfile: two studies at once would be merged into one; give one")
+    STUDY = read_study(
+        {k: v for k, v in config.items() if k not in CALL_OPTIONS},
+        STUDY_FILE,
+        reserved=TARGETS,
+    )
+    MODELS = load_models(Path(STUDY.models))
+    MACHINE = config.get("machine") or find_machine()
+    STACK = config.get("stack") or find_stack()
+    DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, recall_devices(Path(DEVICES), probe_devices, say))
+except (StudyError, ModelError, StackError) as mistake:
+    sys.exit(f"speedbump: {mistake}")
+
+RUNS = f"results/runs/{MACHINE}/{STACK}"
+WHOLE = f"results/studies/{STUDY.study}"
+OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
+WORK = f"{OUT}/lists/work.json"
+REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
+CELLS = {}
+
+os.environ.update(SPEEDBUMP_PROGRESS=WORK)
+
+# Snakemake tells every job to use one thread; a measured process gets what its user set, or torch's own choice.
+THREAD_VARIABLES = [f"{library}_NUM_THREADS" for library in ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")]
+THREAD_VARIABLES.append("VECLIB_MAXIMUM_THREADS")
+USERS_THREADS = ["env", *(f"-u{name}" for name in THREAD_VARIABLES)]
+USERS_THREADS += [f"{name}={value}" for name, value in os.environ.items() if name in THREAD_VARIABLES]
+
+
+def words(*parts):
+    """Words of a shell command, quoted for the shell, and for Snakemake, which fills in what stands in braces."""
+    return shlex.join(parts).replace("{", "{{").replace("}", "}}")
+
+
+PYTHON = words(sys.executable)
+MEASURING_PYTHON = words(*USERS_THREADS, sys.executable)
+MEASURING_OPTIONS = words("--models", STUDY.models, "--limits", STUDY.limits.model_dump_json())
+
+
+def run_file(cell):
+    """File of the cell's run; from now on measure_cell knows its parameters."""
+    name = cell_id(cell)
+    CELLS[name] = canonical(cell)
+    return f"{RUNS}/{name}.parquet"
+
+
+def refined(experiment, plan):
+    """Run files that a plan adds to an experiment."""
+    known = len(CELLS)
+    files = [run_file(cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
+    if len(CELLS) > known:
+        write_work(Path(WORK), RUNS, CELLS, MODELS)
+    return files
+
+
+SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
+
+# Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
+for plan in sorted(Path(WHOLE).glob("plans/*/*.json")):
+    if plan.parent.name in SCAN:
+        refined(plan.parent.name, plan)
+
+write_work(Path(WORK), RUNS, CELLS, MODELS)
+
+
+def plan_of(experiment, round):
+    return f"{WHOLE}/plans/{experiment}/{round}.json"
+
+
+def files_of(experiment, rounds=None):
+    """Run files of an experiment after so many rounds of refinement (all of them when not said)."""
+    files = list(SCAN[experiment])
+    if rounds is None:
+        rounds = REFINE[experiment].rounds if REFINE[experiment] and files else 0
+    for round in range(1, rounds + 1):
+        plan = plan_of(experiment, round)
+        if not PARTIAL:
+            plan = checkpoints.plan_refinement.get(experiment=experiment, round=round).output.plan
+        elif not Path(plan).exists():
+            break
+        new = refined(experiment, plan)
+        if not new:
+            break
+        files += new
+    return list(dict.fromkeys(files))
+
+
+def to_read(files):
+    """Runs to wait for: all, or in a partial report those that exist."""
+    return [file for file in files if not PARTIAL or Path(file).exists()]
+
+
+def write_list(name, runs):
+    """File that lists the runs of each experiment: there may be too many for a command line."""
+    file = Path(f"{OUT}/lists/{name}.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(runs, indent=1))
+    return str(file)
+
+
+def library(*rooms):
+    """The modules a script is made of: editing one reruns what follows from it."""
+    folders = [Path("scripts/speedbump", room) for room in ("grid", *rooms)]
+    return sorted(
+        [
+            "scripts/speedbump/tables.py",
+            *(str(file) for folder in folders for file in folder.glob("*.py")),
+        ]
+    )
+
+
+if workflow.is_main_process and not PARTIAL:
+    for line in [*GRID.notices, *describe_work(GRID.cells, RUNS, MODELS)]:
+        say(line)

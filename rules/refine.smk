@@ -1,0 +1,32 @@
+# In: the runs of an experiment so far.
+# Out: plans/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
+
+
+wildcard_constraints:
+    experiment=r"[a-z][a-z0-9_]*",
+    round=r"\d+",
+
+
+if not PARTIAL:
+
+    checkpoint plan_refinement:
+        """Choose further budgets where something stands out, for all curves of the experiment at once."""
+        input:
+            script="scripts/plan_refinement.py",
+            library=library("analyse"),
+            runs=lambda wildcards: files_of(wildcards.experiment, int(wildcards.round) - 1),
+        output:
+            plan=f"{WHOLE}/plans/{{experiment}}/{{round}}.json",
+        log:
+            f"{WHOLE}/logs/plan_refinement.{{experiment}}.{{round}}.log",
+        params:
+            settings=lambda wildcards: refine_settings(STUDY, wildcards.experiment),
+            earlier=lambda wildcards: [plan_of(wildcards.experiment, r) for r in range(1, int(wildcards.round))],
+            runs=lambda wildcards, input: write_list(
+                f"plan_refinement.{wildcards.experiment}.{wildcards.round}",
+                {wildcards.experiment: input.runs},
+            ),
+        shell:
+            f"{PYTHON}"
+            " {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
+            " --round {wildcards.round} --earlier {params.earlier:q} --out {output.plan:q} 2> {log:q}"

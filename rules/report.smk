@@ -1,0 +1,46 @@
+# In: the study's tables, the paper's published figures, templates.
+# Out: charts, and the static site with its data.
+
+
+rule draw_charts:
+    """Draw every chart, as a specification and as a static SVG."""
+    input:
+        script="scripts/draw_charts.py",
+        library=library("analyse", "report"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
+        study=f"{OUT}/study.json",
+        reference=sorted(map(str, Path("config/reference").iterdir())),
+    output:
+        charts=directory(f"{OUT}/charts"),
+    log:
+        f"{OUT}/logs/draw_charts.log",
+    params:
+        folder=lambda wildcards, input: os.path.dirname(input.study),
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
+
+
+rule build_site:
+    """Build the static site: index.html, self-contained, with the data beside it."""
+    input:
+        script="scripts/build_site.py",
+        library=library("analyse", "report"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
+        study=f"{OUT}/study.json",
+        environment=f"{OUT}/environment.json",
+        charts=f"{OUT}/charts",
+        reference=sorted(map(str, Path("config/reference").iterdir())),
+        templates=sorted(str(file) for file in Path("reports").rglob("*") if file.is_file()),
+    output:
+        page=f"{OUT}/site/index.html",
+        summary=f"{OUT}/site/summary.json",
+    log:
+        f"{OUT}/logs/build_site.log",
+    params:
+        folder=lambda wildcards, input: os.path.dirname(input.study),
+        site=lambda wildcards, output: os.path.dirname(output.page),
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --charts {input.charts:q} --reference config/reference"
+        " --templates reports --out {params.site:q} 2> {log:q}"

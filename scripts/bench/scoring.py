@@ -1,0 +1,124 @@
+"""How well a method does on a scenario."""
+
+import math
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.curves import Scenario, Simulated, Truth, simulate
+from speedbump.analyse.curve import Curve
+from speedbump.analyse.segments import dissect
+from speedbump.analyse.verdict import judge
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method says of a curve: regimes as (first, last) indices; slow-down and interval of each, NaN
+    where the method gives none; budgets it calls unstable.
+    """
+
+    regimes: list[tuple[int, int]]
+    slowdowns: list[tuple[float, float, float]]
+    verdict: str
+    unstable: tuple[int, ...] = ()
+
+
+Method = Callable[[Curve], Answer]
+
+
+@dataclass
+class Score:
+    """Sums over the series of a scenario."""
+
+    series: int = 0
+    regimes: int = 0
+    found: int = 0
+    exact: int = 0
+    noticed: int = 0
+    false_alarms: int = 0
+    undetermined: int = 0
+    unstable_seen: int = 0
+    errors: list[float] = field(default_factory=list)
+    covered: list[bool] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, answer: Answer, truth: Truth, seconds: float = 0.0) -> None:
+        """Count one series. Found: at least half of the regime's budgets. Noticed: found, or the verdict is
+        undetermined. False alarm: a regime that shares no budget with a true one. Error and coverage of the
+        slow-down: where the budgets are exact.
+        """
+        self.series += 1
+        self.regimes += len(truth.regimes)
+        self.seconds += seconds
+        undetermined = answer.verdict == "undetermined"
+        self.undetermined += undetermined
+        touched: set[int] = set()
+        for (first, last), slowdown in zip(truth.regimes, truth.slowdowns, strict=True):
+            shared = [min(last, b) - max(first, a) + 1 for a, b in answer.regimes]
+            touched |= {k for k, overlap in enumerate(shared) if overlap > 0}
+            hits = [k for k, overlap in enumerate(shared) if overlap >= max(0.5 * (last - first + 1), 1)]
+            self.noticed += bool(hits) or undetermined
+            if not hits:
+                continue
+            self.found += 1
+            hit = max(hits, key=lambda k: answer.regimes[k][1] - answer.regimes[k][0])
+            if answer.regimes[hit] == (first, last):
+                self.exact += 1
+                value, low, high = answer.slowdowns[hit]
+                if not math.isnan(low):
+                    self.errors.append(abs(math.log(value / slowdown)))
+                    self.covered.append(low <= slowdown and (math.isnan(high) or slowdown <= high))
+        self.false_alarms += any(k not in touched for k in range(len(answer.regimes)))
+        if truth.unstable is not None:
+            self.unstable_seen += truth.unstable in answer.unstable or any(
+                a <= truth.unstable <= b for a, b in answer.regimes
+            )
+
+    def row(self) -> dict[str, float | int | None]:
+        """Shares and quantiles."""
+        of_regimes = max(self.regimes, 1)
+        some = self.regimes > 0
+        return {
+            "series": self.series,
+            "found": self.found / of_regimes if some else None,
+            "exact": self.exact / of_regimes if some else None,
+            "noticed": self.noticed / of_regimes if some else None,
+            "false_alarms": self.false_alarms / self.series,
+            "undetermined": self.undetermined / self.series,
+            "unstable_seen": self.unstable_seen / self.series,
+            "error_median": float(np.median(self.errors)) if self.errors else None,
+            "error_p95": float(np.quantile(self.errors, 0.95)) if self.errors else None,
+            "covered": float(np.mean(self.covered)) if self.covered else None,
+            "ms": 1000 * self.seconds / self.series,
+        }
+
+
+def answer(curve: Curve) -> Answer:
+    """The regime finder's."""
+    anatomy = dissect(curve)
+    accepted = anatomy.accepted
+    return Answer(
+        [(s.first, s.last) for s in accepted],
+        [(s.slowdown.value, s.slowdown.low, s.slowdown.high) for s in accepted],
+        judge(anatomy).verdict,
+        tuple(np.flatnonzero(anatomy.unstable).tolist()),
+    )
+
+
+def draw(name: str, scenario: Scenario, k: int) -> Simulated:
+    """The k-th series of a scenario; always the same for a name."""
+    return simulate(scenario, np.random.default_rng([zlib.crc32(name.encode()), k]))
+
+
+def score(name: str, scenario: Scenario, n_series: int, method: Method = answer) -> Score:
+    """Score a method on the first ``n_series`` series of a scenario."""
+    total = Score()
+    for k in range(n_series):
+        drawn = draw(name, scenario, k)
+        start = time.perf_counter()
+        found = method(drawn.curve)
+        total.add(found, drawn.truth, time.perf_counter() - start)
+    return total

@@ -1,0 +1,143 @@
+"""A curve: what was measured of one series, budget by budget, in log seconds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.int64]
+
+SLOW_FROM = 1.4
+"""Slow-downs below this are never called slow: pages, tiles and neighbouring load reach them in a normal state."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """Mean, sample standard deviation and count of a budget's requests, as a published table gives them.
+
+    mean_s, sd_s: seconds, shape (n,); sd_s is NaN where none is published.  count: requests, shape (n,).
+    """
+
+    mean_s: Array
+    sd_s: Array
+    count: Array
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One series.
+
+    budget: tokens, increasing, shape (n,).
+    repeats: for each budget, for each process, the log seconds of its finished measured requests.
+    bound: log seconds that a budget's requests took at least, where none of them finished; NaN elsewhere.
+    disturbed: every process of the budget was flagged as disturbed while it was measured.
+    published: set instead of repeats for a table of means; repeats are then empty.
+    """
+
+    budget: Array
+    repeats: tuple[tuple[Array, ...], ...]
+    bound: Array
+    disturbed: Flags
+    published: Published | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.budget)
+
+    @property
+    def censored(self) -> Flags:
+        return ~np.isnan(self.bound)
+
+    @property
+    def n_processes(self) -> Indices:
+        return np.array([max(len(processes), 1) for processes in self.repeats], np.int64)
+
+    def pooled(self, i: int) -> Array:
+        """Every repeat of budget ``i``, processes together; empty for a published or a censored budget."""
+        return np.concatenate(self.repeats[i]) if self.repeats[i] else np.empty(0)
+
+    def take(self, keep: Flags) -> "Curve":
+        """The curve at the budgets kept."""
+        published = self.published and Published(
+            self.published.mean_s[keep], self.published.sd_s[keep], self.published.count[keep]
+        )
+        return replace(
+            self,
+            budget=self.budget[keep],
+            repeats=tuple(r for r, k in zip(self.repeats, keep, strict=True) if k),
+            bound=self.bound[keep],
+            disturbed=self.disturbed[keep],
+            published=published,
+        )
+
+
+def from_repeats(budget: Array, repeats: list[Array]) -> Curve:
+    """A curve measured in one process a budget. ``repeats``: seconds, one array a budget."""
+    n = len(budget)
+    logs = tuple((np.log(np.asarray(seconds, float)),) for seconds in repeats)
+    return Curve(np.asarray(budget, float), logs, np.full(n, np.nan), np.zeros(n, bool))
+
+
+def from_published(budget: Array, mean_s: Array, sd_s: Array, count: Array) -> Curve:
+    """A curve of a published table. ``sd_s``: sample standard deviations, NaN where unknown."""
+    n = len(budget)
+    published = Published(np.asarray(mean_s, float), np.asarray(sd_s, float), np.asarray(count, float))
+    return Curve(np.asarray(budget, float), ((),) * n, np.full(n, np.nan), np.zeros(n, bool), published)
+
+
+def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
+    """The curve of every series of a ``requests`` table, in the order of their ids; series with nothing to
+    read a latency from are left out.
+
+    A latency is the e2e_s of a measured request that is ok. A request that was stopped says "at least
+    e2e_s": a stopped measured request counts as a repeat where others of its budget finished and it lies beyond
+    SLOW_FROM times their median, and as the budget's bound where none finished; stopped warm-ups count only
+    there. Processes that were disturbed are left out where the budget was measured undisturbed as well.
+    """
+    usable = pl.col("e2e_s").is_not_null() & (pl.col("e2e_s") > 0)
+    stopped = pl.col("lower_bound").fill_null(value=False)
+    finished = (pl.col("phase") == "measured") & (pl.col("status") == "ok") & ~stopped
+    rows = (
+        requests.filter(usable & (finished | stopped))
+        .select(
+            "series",
+            "n_gen",
+            pl.struct("cell", "process").rank("dense").cast(pl.Int64).alias("process"),
+            pl.col("e2e_s").log().alias("log_s"),
+            finished.alias("finished"),
+            ((pl.col("phase") == "measured") & stopped).alias("stopped"),
+            pl.col("disturbed").is_not_null().alias("disturbed"),
+        )
+        .sort("series", "n_gen", "process", "log_s")
+    )
+    for series in rows.partition_by("series", maintain_order=True):
+        yield series["series"][0], _read_curve(series)
+
+
+def _read_curve(rows: pl.DataFrame) -> Curve:
+    budgets = rows["n_gen"].to_numpy()
+    process, log_s = rows["process"].to_numpy(), rows["log_s"].to_numpy()
+    finished, stopped, disturbed = (rows[name].to_numpy() for name in ("finished", "stopped", "disturbed"))
+    budget, first = np.unique(budgets, return_index=True)
+    repeats: list[tuple[Array, ...]] = []
+    bound, flagged = np.full(len(budget), np.nan), np.zeros(len(budget), bool)
+    for i, (start, end) in enumerate(zip(first, [*first[1:], len(budgets)], strict=True)):
+        at = slice(start, end)
+        ok, value = finished[at], log_s[at]
+        flagged[i] = disturbed[at].all()
+        if not ok.any():
+            bound[i] = value.max()
+            repeats.append(())
+            continue
+        late = stopped[at] & (value > np.median(value[ok]) + np.log(SLOW_FROM))
+        keep = (ok | late) & (~disturbed[at] | flagged[i])
+        if not keep.any():
+            keep = ok
+        owner = process[at][keep]
+        cuts = np.flatnonzero(np.diff(owner)) + 1
+        repeats.append(tuple(np.split(value[keep], cuts)))
+    return Curve(budget.astype(float), tuple(repeats), bound, flagged)

@@ -1,0 +1,108 @@
+"""Whether a stretch that looks slow is accepted as a slow regime, and if not, why."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from speedbump.analyse.chance import CONSENSUS, Disturbances
+from speedbump.analyse.confidence import Interval
+from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
+from speedbump.analyse.summary import Summary
+
+CLEARLY = 1.2
+"""The interval's lower end, and most single requests, must clear the trend by this factor."""
+LEAST_NORMAL = 3
+LEAST_PROBABILITY = 0.6
+CHANCE = 0.01
+"""Largest probability that chance disturbances make such a stretch somewhere in the series."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """slowdown: geometric mean of the stretch over the slower of its normal neighbours, budgets untouched by
+    any trend; NaN when it has none.  lowest: the same, less twice its standard error.
+    """
+
+    slowdown: float
+    lowest: float
+
+
+def compare_neighbours(first: int, last: int, summary: Summary, normal: Flags) -> Neighbours:
+    """The stretch against the slower of the normal budgets next to it, no trend needed."""
+    left, right = np.flatnonzero(normal[:first]), np.flatnonzero(normal[last + 1 :])
+    beside = [int(left[-1])] if len(left) else []
+    beside += [last + 1 + int(right[0])] if len(right) else []
+    if not beside:
+        return Neighbours(math.nan, math.nan)
+    slower = max(beside, key=lambda i: float(summary.centre[i]))
+    at = slice(first, last + 1)
+    size = last + 1 - first
+    ratio = float(summary.centre[at].mean() - summary.centre[slower])
+    error = math.sqrt(float(summary.variance[at].sum()) / size**2 + float(summary.variance[slower]))
+    return Neighbours(math.exp(ratio), math.exp(ratio - 2 * error))
+
+
+def why_not_accepted(
+    first: int,
+    last: int,
+    curve: Curve,
+    normal: Flags,
+    slowdown: Interval,
+    neighbours: Neighbours,
+    p_slow: Array,
+    disturbances: Disturbances,
+    expected: Array,
+) -> str | None:
+    """The first reason against the stretch ``first`` to ``last`` (indices, inclusive); None: it is a slow regime."""
+    at = slice(first, last + 1)
+    where = span(curve, first, last)
+    if slowdown.value < SLOW_FROM or slowdown.low < CLEARLY:
+        high = "" if math.isnan(slowdown.high) else f" to {slowdown.high:.2f}"
+        return (
+            f"{where}: {slowdown.value:.2f} times the trend (95 % from {slowdown.low:.2f}{high}) is too little to tell"
+        )
+    disagreement = _disagreement(first, last, curve, expected)
+    if disagreement:
+        return disagreement
+    measured = not curve.censored[at].all() and curve.published is None
+    if measured and disturbances.of_segment(first, last) > CHANCE:
+        return f"{where}: so few slow requests may be chance, for other budgets have slow requests too"
+    n_normal = int(normal.sum())
+    closed = normal[:first].any() and normal[last + 1 :].any()
+    if n_normal < LEAST_NORMAL and not (closed and neighbours.lowest > SLOW_FROM):
+        return f"{where}: only {n_normal} normal budgets to compare with"
+    if p_slow[at].max() < LEAST_PROBABILITY:
+        return f"{where}: the slow and the normal reading are about equally likely"
+    others = curve.disturbed[~slow_flags(curve.n, first, last)]
+    if curve.disturbed[at].all() and others.mean() < 0.5 and curve.n_processes[at].max() < 2:
+        return f"{where}: the machine was disturbed while this was measured"
+    return None
+
+
+def _disagreement(first: int, last: int, curve: Curve, expected: Array) -> str | None:
+    """Requests, or processes, of a lone budget that do not agree on its state."""
+    if first != last or not curve.repeats[first]:
+        return None
+    clearly = expected[first] + math.log(CLEARLY)
+    slow = [float(np.mean(values > clearly)) for values in curve.repeats[first]]
+    n_slow_processes = sum(share >= 0.5 for share in slow)
+    where = span(curve, first, last)
+    if len(slow) > 1 and n_slow_processes <= 2 * len(slow) / 3 and n_slow_processes < len(slow):
+        return f"{where}: slow in {n_slow_processes} of {len(slow)} processes"
+    values = curve.pooled(first)
+    if len(slow) == 1 and len(values) >= 3 and slow[0] < CONSENSUS:
+        return f"{where}: {int((values > clearly).sum())} of {len(values)} requests slow, the others normal"
+    return None
+
+
+def slow_flags(n: int, first: int, last: int) -> Flags:
+    """True from ``first`` to ``last``, inclusive."""
+    index = np.arange(n)
+    return (index >= first) & (index <= last)
+
+
+def span(curve: Curve, first: int, last: int) -> str:
+    """``at 512 tokens`` or ``from 512 to 624 tokens``."""
+    low, high = int(curve.budget[first]), int(curve.budget[last])
+    return f"at {low} tokens" if low == high else f"from {low} to {high} tokens"

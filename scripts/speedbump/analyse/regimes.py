@@ -1,0 +1,209 @@
+"""The slow regimes of every series: from the table of requests to those of budgets, series and regimes."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
+from speedbump.analyse.confidence import centre_interval
+from speedbump.analyse.curve import Curve, read_curves
+from speedbump.analyse.segments import Anatomy, Segment, dissect
+from speedbump.analyse.verdict import Verdict, is_confirmed, judge
+from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Three tables: tables.SERIES, tables.REGIMES, tables.BUDGETS."""
+
+    series: pl.DataFrame
+    regimes: pl.DataFrame
+    budgets: pl.DataFrame
+
+
+def find_regimes(requests: pl.DataFrame) -> Findings:
+    """The slow regimes of every series of a ``requests`` table, with verdicts and intervals.
+
+    The method, step by step: curve.read_curves (which requests count), summary, trend, states, evidence,
+    confidence, brackets, levels, monotonicity, verdict.
+    """
+    identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
+    found = dict.fromkeys(identities) | {name: dissect(curve) for name, curve in read_curves(requests)}
+    silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]
+    return _assemble(identities, found, {name: _nothing_finished(requests, name) for name in silent})
+
+
+def findings_of_curves(curves: dict[str, Curve]) -> Findings:
+    """The same for curves of which nothing but the latencies is known; the axes are null."""
+    found = {name: dissect(curve) for name, curve in curves.items()}
+    silent = {name: "no request finished" for name, curve in curves.items() if curve.censored.all()}
+    return _assemble({name: {"series": name} for name in curves}, found, silent)
+
+
+def _assemble(
+    identities: Mapping[str, Row], found: Mapping[str, Anatomy | None], silent: Mapping[str, str]
+) -> Findings:
+    series, regimes, budgets = [], [], []
+    for name, identity in identities.items():
+        anatomy = found[name]
+        if anatomy is not None:
+            budgets += budget_rows(name, anatomy)
+        if name in silent or anatomy is None:
+            series.append(identity | _not_measured(silent[name]))
+            continue
+        series.append(identity | series_row(anatomy, judge(anatomy)))
+        regimes += regime_rows(name, anatomy)
+    return Findings(_frame(series, SERIES), _frame(regimes, REGIMES), _frame(budgets, BUDGETS))
+
+
+def _identities(requests: pl.DataFrame) -> pl.DataFrame:
+    """One row a series: its id and the axes that all its cells share."""
+    shared = [name for name in SERIES.schema if name in requests.columns]
+    return requests.select(shared).unique("series", keep="first", maintain_order=True).sort("series")
+
+
+def _frame(rows: Iterable[Row], table: Table) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=table.schema, orient="row")
+
+
+def _nothing_finished(requests: pl.DataFrame, series: str) -> str:
+    """Why a series has no latency: its requests' statuses, counted."""
+    own = requests.filter(pl.col("series") == series)
+    counts = own.group_by("status").len().sort("len", "status", descending=[True, False])
+    told = [f"{n} {'request' if n == 1 else 'requests'} {STATUSES.get(s, s)}" for s, n in counts.rows() if s != "ok"]
+    return "nothing finished: " + "; ".join(told or ["the table has warm-up requests only"])
+
+
+def _not_measured(reason: str) -> Row:
+    """The row of a series without a latency, its identity aside."""
+    return {
+        "verdict": "not measured",
+        "reason": reason,
+        "n_budgets": 0,
+        "n_regimes": 0,
+        "n_processes": 0,
+        "falls": False,
+        "next": "Measure smaller budgets, or with a longer limit.",
+    }
+
+
+def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
+    """A series' row, its identity aside."""
+    curve, fall = anatomy.curve, anatomy.fall
+    slowdowns = [segment.slowdown.value for segment in anatomy.accepted]
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "n_budgets": curve.n,
+        "n_gen_min": int(curve.budget[0]),
+        "n_gen_max": int(curve.budget[-1]),
+        "n_regimes": len(slowdowns),
+        "slowdown_max": max(slowdowns, default=None),
+        "n_processes": int(curve.n_processes.max()),
+        "falls": bool(fall and fall.significant),
+        "fall_from": int(curve.budget[fall.before]) if fall else None,
+        "fall_to": int(curve.budget[fall.after]) if fall else None,
+        "fall_ratio": fall.ratio if fall else None,
+        "fall_p": fall.p if fall else None,
+        "detectable": _number(float(anatomy.detectable.max())),
+        "narrowest": int(np.diff(curve.budget).max()) if curve.n > 1 else None,
+        "next": verdict.next,
+    }
+
+
+def regime_rows(series: str, anatomy: Anatomy) -> list[Row]:
+    """A row for every stretch that looks slow."""
+    return [{"series": series, "regime": k} | _regime_row(s, anatomy) for k, s in enumerate(anatomy.segments, 1)]
+
+
+def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
+    assert anatomy.expectation is not None
+    curve, expected, centre = anatomy.curve, anatomy.expectation.log_latency, anatomy.summary.centre
+    at = slice(segment.first, segment.last + 1)
+    worst = segment.first + int(np.argmax((centre - expected)[at]))
+    (onset_low, onset_high), (recovery_low, recovery_high) = segment.brackets.onset, segment.brackets.recovery
+    levels = [
+        {
+            "first": int(curve.budget[segment.first + level.first]),
+            "last": int(curve.budget[segment.first + level.last]),
+            "slowdown": round(level.slowdown, 4),
+        }
+        for level in segment.levels
+    ]
+    return {
+        "accepted": segment.accepted,
+        "reason": segment.reason,
+        "first_slow": int(curve.budget[segment.first]),
+        "last_slow": int(curve.budget[segment.last]),
+        "onset_low": None if onset_low is None else int(curve.budget[onset_low]),
+        "onset_high": int(curve.budget[onset_high]),
+        "recovery_low": int(curve.budget[recovery_low]),
+        "recovery_high": None if recovery_high is None else int(curve.budget[recovery_high]),
+        "open_left": segment.first == 0,
+        "open_right": segment.last == curve.n - 1,
+        "slowdown": segment.slowdown.value,
+        "slowdown_low": segment.slowdown.low,
+        "slowdown_high": _number(segment.slowdown.high),
+        "slowdown_neighbour": _number(segment.neighbours.slowdown),
+        "lower_bound": bool(curve.censored[at].any()),
+        "confirmed": segment.accepted and is_confirmed(anatomy, segment),
+        "levels": json.dumps(levels) if len(levels) > 1 else None,
+        "worst_n_gen": int(curve.budget[worst]),
+        "worst_s": math.exp(centre[worst]),
+        "worst_expected_s": math.exp(expected[worst]),
+    }
+
+
+def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
+    """A row for every budget."""
+    curve, summary, expectation = anatomy.curve, anatomy.summary, anatomy.expectation
+    low, high = (np.exp(end) for end in centre_interval(summary, curve.n_processes))
+    columns: dict[str, list[Any]] = {
+        "n_gen": curve.budget.astype(int).tolist(),
+        "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),
+        "n_processes": np.where(curve.censored, 0, curve.n_processes).tolist(),
+        "latency_s": np.exp(summary.centre).tolist(),
+        "low_s": _known(np.where(curve.censored, np.nan, low)),
+        "high_s": _known(np.where(curve.censored, np.nan, high)),
+        "lower_bound": curve.censored.tolist(),
+        "p_slow": _known(anatomy.p_slow),
+        "state": states_in_words(anatomy),
+        "unstable": anatomy.unstable.tolist(),
+        "detectable": _known(anatomy.detectable),
+    }
+    if expectation is not None:
+        # 1.96: the trend's error is a sum of many small ones
+        half = 1.96 * np.sqrt(expectation.variance)
+        columns["expected_s"] = np.exp(expectation.log_latency).tolist()
+        columns["expected_low_s"] = np.exp(expectation.log_latency - half).tolist()
+        columns["expected_high_s"] = np.exp(expectation.log_latency + half).tolist()
+        columns["slowdown"] = np.exp(summary.centre - expectation.log_latency).tolist()
+    names = list(columns)
+    return [{"series": series, **dict(zip(names, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+
+
+def states_in_words(anatomy: Anatomy) -> list[str]:
+    """normal, slow or unclear, for every budget."""
+    words = np.where(anatomy.p_slow <= SURELY_NORMAL, "normal", "unclear").astype(object)
+    for segment in anatomy.accepted:
+        inside = np.arange(segment.first, segment.last + 1)
+        words[inside[anatomy.p_slow[inside] >= SURELY_SLOW]] = "slow"
+    for segment in anatomy.doubtful:
+        words[segment.first : segment.last + 1] = "unclear"
+    words[anatomy.unstable] = "unclear"
+    return [str(word) for word in words]
+
+
+def _known(values: np.typing.NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,111 @@
+"""The verdict on a curve, its reason, and what to measure next; all in plain words."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from speedbump.analyse.curve import SLOW_FROM
+from speedbump.analyse.evidence import span
+from speedbump.analyse.segments import Anatomy, Segment
+
+LEAST_BUDGETS = 4
+"""Fewer budgets without a regime are too few to call a curve smooth."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """verdict: one of tables.VERDICTS.  reason: why nothing firmer can be said, else None.  next: what to
+    measure next, None when nothing."""
+
+    verdict: str
+    reason: str | None
+    next: str | None
+
+
+def judge(anatomy: Anatomy) -> Verdict:
+    """The verdict on what was found.
+
+    slow regimes: an accepted regime, and latency falls significantly somewhere.  excess: above the trend, a
+    fall not shown.  undetermined: too little to say either.  smooth: neither regime nor doubt.
+    """
+    falls = anatomy.fall is not None and anatomy.fall.significant
+    following = what_next(anatomy)
+    if anatomy.accepted:
+        return Verdict("slow regimes" if falls else "excess", None, following)
+    reason = _doubt(anatomy, falls)
+    return Verdict("undetermined", reason, following) if reason else Verdict("smooth", None, following)
+
+
+def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
+    curve = anatomy.curve
+    if curve.n == 1:
+        return "one budget was measured, and one alone has nothing to stand out from"
+    if anatomy.reading is None:
+        return "fewer than two budgets can be read as normal"
+    if anatomy.doubtful:
+        return "; ".join(str(segment.reason) for segment in anatomy.doubtful)
+    unstable: list[int] = np.flatnonzero(anatomy.unstable).tolist()
+    if unstable:
+        return "; ".join(_both_states(anatomy, i) for i in unstable)
+    if falls and anatomy.fall is not None:
+        low, high = (int(curve.budget[i]) for i in (anatomy.fall.before, anatomy.fall.after))
+        return f"latency falls by {anatomy.fall.ratio:.2f} from {low} to {high} tokens, but no stretch stands out"
+    if curve.n < LEAST_BUDGETS:
+        return f"{curve.n} budgets are too few to call the curve smooth"
+    return None
+
+
+def _both_states(anatomy: Anatomy, i: int) -> str:
+    assert anatomy.expectation is not None
+    curve, limit = anatomy.curve, anatomy.expectation.log_latency[i] + math.log(SLOW_FROM)
+    shares = [float(np.mean(values > limit)) for values in curve.repeats[i]]
+    if len(shares) > 1 and all(share in (0, 1) for share in shares):
+        return f"{span(curve, i, i)}: slow in {sum(map(int, shares))} of {len(shares)} processes"
+    values = curve.pooled(i)
+    return f"{span(curve, i, i)}: {int((values > limit).sum())} of {len(values)} requests slow, the others normal"
+
+
+def what_next(anatomy: Anatomy) -> str | None:
+    """What would firm up or sharpen the verdict most, in one or a few sentences; None when nothing would."""
+    curve, parts = anatomy.curve, []
+    if curve.n == 1:
+        return "Measure more budgets, smaller and larger ones."
+    if anatomy.reading is None:
+        return "Measure smaller budgets, until at least three are normal."
+    unsure = sorted({i for s in anatomy.doubtful for i in (s.first, s.last)} | set(np.flatnonzero(anatomy.unstable)))
+    if unsure:
+        parts.append(f"Measure {_listed([curve.budget[i] for i in unsure])} again, in another process.")
+    if int(anatomy.normal.sum()) < 3:
+        parts.append("Measure more budgets on both sides, until at least three are normal.")
+    for segment in anatomy.accepted:
+        if not is_confirmed(anatomy, segment):
+            again = sorted({curve.budget[i] for i in confirming_budgets(segment)})
+            where = span(curve, segment.first, segment.last)
+            parts.append(f"To confirm the regime {where}, measure {_listed(again)} in another process.")
+        if segment.brackets.recovery[1] is None:
+            parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
+    if curve.n < LEAST_BUDGETS and not anatomy.accepted:
+        parts.append("Measure at least four budgets.")
+    return " ".join(parts) or None
+
+
+def confirming_budgets(segment: Segment) -> list[int]:
+    """Indices of the budgets that must be seen in a second process: the edges on both sides, one inside."""
+    (last_normal, first_slow), (last_slow, first_normal) = segment.brackets.onset, segment.brackets.recovery
+    middle = (first_slow + last_slow) // 2
+    wanted = (last_normal, first_slow, middle, last_slow, first_normal)
+    return sorted({i for i in wanted if i is not None})
+
+
+def is_confirmed(anatomy: Anatomy, segment: Segment) -> bool:
+    """Whether its edges and one inner budget were measured in at least two processes that agree."""
+    wanted = confirming_budgets(segment)
+    processes = anatomy.curve.n_processes
+    return bool((processes[wanted] >= 2).all() and not anatomy.unstable[wanted].any())
+
+
+def _listed(budgets: list[float]) -> str:
+    """``512``, ``496 and 512``, ``496, 512 and 624``."""
+    words = [str(int(budget)) for budget in budgets]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,80 @@
+"""Findings as text for a terminal, and as JSON for scripts."""
+
+import json
+from typing import Any
+
+from speedbump.analyse.regimes import Findings
+from speedbump.grid.axes import DEFAULTS
+
+Row = dict[str, Any]
+_PLACE = {"machine", "stack", *DEFAULTS}
+"""Columns that a curve read from a CSV leaves null."""
+
+
+def as_json(findings: Findings) -> str:
+    """All series with their regimes, as one JSON text; no budgets."""
+    told = [
+        {
+            **{name: value for name, value in row.items() if name not in _PLACE or value is not None},
+            "regimes": [{k: v for k, v in regime.items() if k != "series"} for regime in _regimes(findings, row)],
+        }
+        for row in findings.series.iter_rows(named=True)
+    ]
+    for series in told:
+        for regime in series["regimes"]:
+            regime["levels"] = json.loads(regime["levels"]) if regime["levels"] else None
+    return json.dumps({"series": told}, indent=2, allow_nan=False)
+
+
+def as_text(findings: Findings) -> str:
+    """A paragraph a series: verdict, regimes with edges, slow-down and interval, what to measure next."""
+    return "\n\n".join(_paragraph(findings, row) for row in findings.series.iter_rows(named=True))
+
+
+def _paragraph(findings: Findings, row: Row) -> str:
+    verdict = "above the trend, a fall not shown" if row["verdict"] == "excess" else row["verdict"]
+    lines = [f"{row['series']}: {verdict}"]
+    if row["reason"]:
+        lines.append(f"  {row['reason']}")
+    lines += [f"  {_regime(regime, row)}" for regime in _regimes(findings, row) if regime["accepted"]]
+    if row["detectable"] is not None:
+        lines.append(
+            f"  {row['n_budgets']} budgets from {row['n_gen_min']} to {row['n_gen_max']} tokens; a slow-down of "
+            f"{row['detectable']:.1f} at any of them would have been seen, a regime narrower than "
+            f"{row['narrowest']} tokens may not"
+        )
+    if row["next"]:
+        lines.append(f"  {row['next']}")
+    return "\n".join(lines)
+
+
+def _regimes(findings: Findings, row: Row) -> list[Row]:
+    own = findings.regimes.filter(findings.regimes["series"] == row["series"])
+    return list(own.iter_rows(named=True))
+
+
+def _regime(regime: Row, row: Row) -> str:
+    first, last = regime["first_slow"], regime["last_slow"]
+    where = f"{first} tokens" if first == last else f"{first} to {last} tokens"
+    if regime["lower_bound"]:
+        factor = f"at least {regime['slowdown']:.1f} times the trend (95 % above {regime['slowdown_low']:.1f})"
+    else:
+        low, high = regime["slowdown_low"], regime["slowdown_high"]
+        factor = f"{regime['slowdown']:.1f} times the trend (95 % {low:.1f} to {high:.1f}{_within(row)})"
+    parts = [f"slow at {where}: {factor}"]
+    if regime["slowdown_neighbour"] is not None:
+        parts.append(f"{regime['slowdown_neighbour']:.1f} times its slower neighbour")
+    parts.append(_edge("begins", regime["onset_low"], regime["onset_high"], "smaller"))
+    parts.append(_edge("ends", regime["recovery_low"], regime["recovery_high"], "larger"))
+    parts.append("seen again in another process" if regime["confirmed"] else "not yet seen in another process")
+    return "; ".join(parts)
+
+
+def _within(row: Row) -> str:
+    return ", within one process" if row["n_processes"] == 1 else ""
+
+
+def _edge(verb: str, low: int | None, high: int | None, beyond: str) -> str:
+    if low is None or high is None:
+        return f"not seen where it {verb}: no {beyond} budget is normal"
+    return f"{verb} between {low} and {high}"

@@ -1,0 +1,39 @@
+"""Which devices really compute on a machine and stack: asked once, remembered in a file."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Found = dict[str, dict[str, Any]]
+"""By device: ``computes``, ``why`` not, and whether one is ``present``; without an answer it may be."""
+
+
+def recall_devices(file: Path, probe: Callable[[], Found], say: Callable[[str], None]) -> dict[str, bool]:
+    """For cpu, mps and cuda whether it computes. The answer is kept in ``file``.
+
+    A device that is there and failed is probed again at the next start, since that may have been
+    a passing fault: a driver not yet loaded, memory all taken.
+    """
+    found = _read(file)
+    if found is None or any(_has_failed(entry) for entry in found.values()):
+        say("looking for devices that compute")
+        found = probe()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    for device, entry in found.items():
+        if _has_failed(entry):
+            say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
+    return {device: bool(entry["computes"]) for device, entry in found.items()}
+
+
+def _has_failed(entry: dict[str, Any]) -> bool:
+    return entry.get("present", True) and not entry["computes"]
+
+
+def _read(file: Path) -> Found | None:
+    try:
+        found = json.loads(file.read_text())
+        return found if all("computes" in entry for entry in found.values()) else None
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None

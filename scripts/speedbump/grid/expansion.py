@@ -1,0 +1,168 @@
+"""From a study to cells: products of axes, checked before any job starts."""
+
+import csv
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from speedbump.grid.axes import AXES, DEFAULTS
+from speedbump.grid.cells import Cell
+from speedbump.grid.models import Model
+from speedbump.grid.study import ACCELERATOR, Experiment, Study, StudyError, named_axes, nearest
+
+LARGEST_GRID = 100_000
+
+
+@dataclass
+class Grid:
+    """The cells of every experiment on one machine, and what is worth saying about them."""
+
+    cells: dict[str, list[Cell]] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+
+
+def expand_study(study: Study, file: str, models: Mapping[str, Model], computes: Mapping[str, bool]) -> Grid:
+    """Every cell of the study that this machine can measure.
+
+    computes: for cpu, mps and cuda whether the device really computes here.
+    Raises StudyError for anything that could not run as written; an absent device is a notice,
+    unless the study requires it.
+    """
+    accelerator = next((device for device in ("mps", "cuda") if computes.get(device)), None)
+    for required in study.requires:
+        if not (accelerator if required == ACCELERATOR else computes.get(required)):
+            raise StudyError(f"{file}: requires: this machine has no {required} that computes")
+    grid = Grid()
+    for experiment in study.experiments:
+        where = f"{file}: experiments[{experiment.name}]"
+        if experiment.when and (experiment.when == ACCELERATOR) != bool(accelerator):
+            grid.cells[experiment.name] = []
+            continue
+        kept, absent = [], set()
+        for axes in _combinations(experiment, where):
+            device = axes["device"] or accelerator or "cpu"
+            if device == ACCELERATOR:
+                device = accelerator or ACCELERATOR
+            _check(axes, where, models)
+            if not computes.get(device):
+                absent.add(device)
+                continue
+            kept.append({**axes, "device": device})
+        if absent:
+            devices = " and ".join(sorted(absent))
+            grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
+        grid.cells[experiment.name] = [
+            _finish(cell, study, models) for cell in _with_sequences(kept, experiment, where, study)
+        ]
+    if not any(grid.cells.values()):
+        why = "; ".join(grid.notices) or "no experiment applies"
+        raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
+    return grid
+
+
+def _combinations(experiment: Experiment, where: str) -> list[dict[str, Any]]:
+    """The experiment's product and those it includes, without what it excludes; no axis twice alike."""
+    own = named_axes(experiment)
+    cells = list(_product(own, where))
+    for block in experiment.include:
+        cells += _product({**own, **named_axes(block)}, where)
+    for number, block in enumerate(experiment.exclude):
+        before = len(cells)
+        cells = [cell for cell in cells if not _agrees(cell, block)]
+        if len(cells) == before:
+            raise StudyError(
+                f"{where}.exclude[{number}]: no cell agrees with it; compare it with the experiment's axes"
+            )
+    if not cells:
+        raise StudyError(f"{where}: the grid is empty: everything is excluded")
+    unique = {tuple(cell.values()): cell for cell in cells}
+    return list(unique.values())
+
+
+def _product(axes: Mapping[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
+    if "n_gen" not in axes and "replay" not in axes.get("order", ()):
+        raise StudyError(f"{where}.n_gen: is missing: name the budgets, such as 128-768+128")
+    choices = [axes.get(axis.name, [DEFAULTS[axis.name]]) for axis in AXES]
+    size = 1
+    for values in choices:
+        size *= len(values)
+    if size > LARGEST_GRID:
+        raise StudyError(f"{where}: {size:,} cells; at most {LARGEST_GRID:,} in one experiment")
+    names = [axis.name for axis in AXES]
+    return (dict(zip(names, values, strict=True)) for values in itertools.product(*choices))
+
+
+def _agrees(cell: Mapping[str, Any], block: BaseModel) -> bool:
+    return all(cell[name] in values for name, values in named_axes(block).items())
+
+
+def _check(axes: Mapping[str, Any], where: str, models: Mapping[str, Model]) -> None:
+    """Refuse what cannot be measured whatever the machine."""
+    model = models.get(axes["model"])
+    if model is None:
+        raise StudyError(f"{where}.model: {axes['model']!r} is not known{nearest(axes['model'], models)}")
+    if axes["weights"] == "pretrained" and model.pretrained is None:
+        raise StudyError(f"{where}.weights: {axes['model']} names no pretrained weights; add them to its file")
+    if axes["n_gen"] is not None:
+        length = axes["n_prompt"] + axes["n_gen"]
+        if model.positions is not None and length > model.positions:
+            raise StudyError(
+                f"{where}.n_gen: prompt {axes['n_prompt']} + budget {axes['n_gen']} = {length} tokens, but "
+                f"{axes['model']} has {model.positions} positions: budgets up to {model.positions - axes['n_prompt']}"
+            )
+    if axes["lifetime"] == "fresh" and axes["order"] != DEFAULTS["order"]:
+        raise StudyError(f"{where}.order: {axes['order']} needs lifetime: persistent; a fresh process has one budget")
+    if axes["harness"] == "generate" and axes["instrument"] in ("step_sync", "per_step"):
+        raise StudyError(f"{where}.instrument: generate() cannot be observed at every step; use harness: loop")
+
+
+def _with_sequences(
+    cells: list[dict[str, Any]], experiment: Experiment, where: str, study: Study
+) -> Iterator[dict[str, Any]]:
+    """Fresh cells as they are; those of one persistent process joined into one, its budgets in order."""
+    together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for cell in cells:
+        if cell["lifetime"] == "fresh":
+            yield cell
+        else:
+            key = tuple(value for name, value in cell.items() if name != "n_gen")
+            together.setdefault(key, []).append(cell)
+    for group in together.values():
+        first = {**group[0], "n_gen": None}
+        budgets = [cell["n_gen"] for cell in group]
+        if first["order"] == "replay":
+            budgets = _workload(experiment, where)
+        elif first["order"] == "shuffled":
+            random.Random(study.protocol.seed).shuffle(budgets)
+        else:
+            budgets.sort(reverse=first["order"] == "descending")
+        yield {**first, "sequence": budgets}
+
+
+def _workload(experiment: Experiment, where: str) -> list[int]:
+    """The lengths of the experiment's workload file, in its order."""
+    if experiment.workload is None:
+        raise StudyError(f"{where}.workload: order replay needs a CSV with a column n_gen")
+    try:
+        with Path(experiment.workload).open(newline="") as lines:
+            lengths = [int(row["n_gen"]) for row in csv.DictReader(lines)]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StudyError(
+            f"{where}.workload: {experiment.workload}: not a CSV with whole numbers in n_gen ({error})"
+        ) from None
+    if not lengths or min(lengths) < 1:
+        raise StudyError(f"{where}.workload: {experiment.workload}: needs lengths of at least one token")
+    return lengths
+
+
+def _finish(axes: Mapping[str, Any], study: Study, models: Mapping[str, Model]) -> Cell:
+    protocol = study.protocol
+    cell = {**axes, "warmups": protocol.warmups, "repeats": protocol.repeats, "seed": protocol.seed}
+    if protocol.request_limit_s is not None:
+        cell["request_limit_s"] = float(protocol.request_limit_s)
+    return {**cell, "model_digest": models[axes["model"]].digest}

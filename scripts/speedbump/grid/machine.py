@@ -1,0 +1,73 @@
+"""The machine: hardware and memory as a slug, found without importing torch."""
+
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from speedbump.grid.cells import slug
+
+
+def find_machine() -> str:
+    """Such as ``apple-m3-max-36gb`` or ``amd-epyc-7b13-24gb_nvidia-h200``: processor, memory, GPUs if any."""
+    memory_gb = round(psutil.virtual_memory().total / 2**30)
+    parts = [slug(f"{_short(find_chip())} {memory_gb}gb")]
+    gpus = find_gpus()
+    if gpus:
+        count = f"{len(gpus)}x-" if len(gpus) > 1 else ""
+        parts.append(slug(f"{count}{_short(gpus[0])}"))
+    return "_".join(parts)
+
+
+def find_chip() -> str:
+    """The processor's name as its maker writes it."""
+    if platform.system() == "Darwin":
+        name = _output("sysctl", "-n", "machdep.cpu.brand_string")
+    else:
+        try:
+            text = Path("/proc/cpuinfo").read_text()
+        except OSError:
+            text = ""
+        match = re.search(r"^(?:model name|Hardware|CPU part)\s*:\s*(.+)$", text, re.MULTILINE)
+        name = match[1] if match else ""
+    return name.strip() or platform.processor() or platform.machine() or "unknown"
+
+
+def find_gpus() -> list[str]:
+    """Names of the NVIDIA GPUs the driver shows; empty without one. An Apple GPU is part of the chip."""
+    known = [
+        match[1].strip()
+        for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+        if (match := re.search(r"^Model:\s*(.+)$", file.read_text(), re.MULTILINE))
+    ]
+    if known or not Path("/dev/nvidiactl").exists():
+        return known
+    return [line.strip() for line in _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()]
+
+
+def find_os() -> tuple[str, str]:
+    """Name and major.minor version, such as ("macos", "14.8") or ("debian", "12")."""
+    if platform.system() == "Darwin":
+        return "macos", ".".join(platform.mac_ver()[0].split(".")[:2])
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        return platform.system().lower(), ".".join(platform.release().split(".")[:2])
+    return release["ID"], ".".join(release.get("VERSION_ID", "rolling").split(".")[:2])
+
+
+def _short(name: str) -> str:
+    """A maker's name without what every name has."""
+    return re.sub(r"\((?:R|TM)\)|\bCPU\b|\bProcessor\b|@.*$|\b\d+-Core\b", " ", name)
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=True, env={**os.environ, "LC_ALL": "C"}
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""

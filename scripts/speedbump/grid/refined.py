@@ -1,0 +1,33 @@
+"""Refinement as the grid sees it: its settings, and the cells that a plan adds to an experiment."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from speedbump.grid.cells import Cell, complete, series_id
+from speedbump.grid.study import Study
+
+PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
+"""What a plan says of a cell; the rest is its series'."""
+
+
+def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> list[Cell]:
+    """The cells of a plan file, each made from the scan's cell of the same series.
+
+    A series that the scan no longer has (the study was edited) adds nothing.
+    """
+    by_series: Mapping[str, Cell] = {series_id(cell, machine, stack): complete(cell) for cell in scan}
+    planned = json.loads(file.read_text())["cells"]
+    return [
+        {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
+        for entry in planned
+        if entry["series"] in by_series
+    ]
+
+
+def refine_settings(study: Study, experiment: str) -> str:
+    """What plan_refinement goes by, as canonical JSON: the experiment's settings and the study's protocol."""
+    settings = next(block.refine for block in study.experiments if block.name == experiment)
+    assert settings is not None, f"{experiment} is not refined"
+    whole = {**settings.model_dump(), "warmups": study.protocol.warmups, "repeats": study.protocol.repeats}
+    return json.dumps(whole, sort_keys=True)

@@ -1,0 +1,54 @@
+"""The stack: OS, torch and transformers versions as a slug, read without importing them."""
+
+import importlib.machinery
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from speedbump.grid.machine import find_os
+
+_VERSION_FILES = {"torch": "version.py", "transformers": "__init__.py"}
+
+
+class StackError(Exception):
+    """The interpreter lacks a package that is measured; the message is one line."""
+
+
+def find_stack(python: str = sys.executable) -> str:
+    """Such as ``macos-14.8_torch-2.8.0_transformers-4.57.6``, of the environment that ``python`` runs.
+
+    The build suffix of torch (``+cpu``) belongs to it; a patch release of the OS does not.
+    Raises StackError when torch or transformers is not installed there.
+    """
+    name, version = find_os()
+    parts = [f"{name}-{version}"]
+    parts += [f"{package}-{find_version(package, python)}" for package in _VERSION_FILES]
+    return re.sub(r"[^a-z0-9.+_-]", "-", "_".join(parts).lower())
+
+
+def find_version(package: str, python: str = sys.executable) -> str:
+    """Version of torch or transformers from its own source file: metadata may lack the build suffix.
+
+    Raises StackError.
+    """
+    spec = importlib.machinery.PathFinder.find_spec(package, _search_path(python))
+    if spec is None or not spec.submodule_search_locations:
+        raise StackError(f"{package} is not installed for {Path(python).name}: pip install -c constraints.txt -e .")
+    file = Path(next(iter(spec.submodule_search_locations))) / _VERSION_FILES[package]
+    match = re.search(r"""^__version__\s*(?::\s*\w+\s*)?=\s*['"]([^'"]+)['"]""", file.read_text(), re.MULTILINE)
+    if match is None:
+        raise StackError(f"{package}: its {file.name} names no version; install it again")
+    return match[1]
+
+
+def _search_path(python: str) -> list[str]:
+    if python == sys.executable:
+        return sys.path
+    command = [python, "-c", "import json, sys; print(json.dumps(sys.path))"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise StackError(f"{Path(python).name} does not run: {error}") from error
+    return list(json.loads(found.stdout))

@@ -1,0 +1,230 @@
+"""A study: what a file under config/ says, checked. Every mistake is one line that names file and key."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from speedbump.grid.axes import AXES, REST, Axis
+from speedbump.grid.ranges import RangeError, parse_range
+
+ACCELERATOR = "accelerator"
+"""Study's word for a device: the one that computes on the machine, MPS before CUDA."""
+
+
+class StudyError(Exception):
+    """The study cannot be run as written; the message is one line naming file, key and what would be right."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Protocol(_Strict):
+    """How often a cell is measured. Part of the cell's identity."""
+
+    warmups: int = Field(3, ge=0, le=100)
+    repeats: int = Field(5, ge=1, le=1000)
+    seed: int = Field(0, ge=0)
+    request_limit_s: float | None = Field(None, gt=0, description="a slower request is stopped and kept as a bound")
+
+
+class Guard(_Strict):
+    """The memory guard: a request is stopped where the machine would begin to freeze."""
+
+    swap_growth_gb: float = Field(4.0, gt=0, description="growth of swap in use since the cell's start")
+    free_memory_gb: float = Field(0.5, ge=0, description="memory that must stay available")
+    free_disk_gb: float = Field(5.0, ge=0, description="disk that must stay free")
+
+
+class Limits(_Strict):
+    """What stops a cell. Not part of its identity."""
+
+    cell_limit_s: float = Field(7200.0, gt=0)
+    guard: Guard = Guard()
+    allow_battery: bool = True
+
+
+class Refine(_Strict):
+    """Rounds of further budgets where something stands out. Its final cells follow the study's protocol."""
+
+    rounds: int = Field(1, ge=0, le=40)
+    width: int = Field(16, ge=1, description="tokens; edges are bisected until known this closely")
+    gap: int | None = Field(None, ge=1, description="tokens; steps wider than this are halved")
+    max_cells: int | None = Field(200, ge=1, description="over all rounds")
+    max_hours: float | None = Field(12.0, gt=0, description="over all rounds")
+    processes: int = Field(3, ge=1, description="most repeats of the process for one budget")
+    probe_warmups: int = Field(1, ge=0)
+    probe_repeats: int = Field(2, ge=1)
+    early_end: bool = Field(True, description="a probe may end early when its requests agree")
+    cut: bool = Field(False, description="a probe's request may be stopped once it is surely slow")
+
+
+def _as_list(value: Any) -> Any:
+    if value is None or value == []:
+        raise ValueError("is empty: name at least one value, or leave the key out")
+    return value if isinstance(value, list) else [value]
+
+
+def _as_numbers(value: Any) -> list[int]:
+    try:
+        return list(dict.fromkeys(number for part in _as_list(value) for number in parse_range(part)))
+    except RangeError as error:
+        raise ValueError(str(error)) from error
+
+
+def _rest(value: str) -> str:
+    if value not in ("nothing", "empty_cache") and not REST.fullmatch(value):
+        raise ValueError(f"{value!r} is not nothing, empty_cache, or rest_<seconds>s such as rest_5s")
+    return value
+
+
+def _field(axis: Axis) -> Any:
+    """Type of the axis in a study: one value or a list of them; whole numbers also as ranges."""
+    if axis.kind is int:
+        kind: Any = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_numbers)]
+    else:
+        words = (*axis.values, ACCELERATOR) if axis.name == "device" else axis.values
+        value: Any = Literal[words] if words else str
+        if axis.name == "between_requests":
+            value = Annotated[str, BeforeValidator(_rest)]
+        kind = Annotated[list[value], BeforeValidator(_as_list)]
+    return (kind | None, Field(None, description=axis.meaning))
+
+
+_Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
+
+
+class Experiment(_Axes):
+    """A named product of axes. What it does not name is at its default."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    when: Literal["accelerator", "no_accelerator"] | None = Field(
+        None, description="only on a machine with, or without, an accelerator"
+    )
+    include: list[_Axes] = Field([], description="further products; what one does not name is the experiment's")
+    exclude: list[_Axes] = Field([], description="cells left out: those that agree on every axis named")
+    refine: Refine | None = None
+    workload: str | None = Field(None, description="CSV of the lengths a replay goes through, with a column n_gen")
+
+
+class Study(_Strict):
+    """A file under config/."""
+
+    study: str = Field(pattern=r"^[a-z][a-z0-9_-]*$")
+    title: str
+    description: str = ""
+    requires: list[Literal["mps", "cuda", "accelerator"]] = Field([], description="devices without which it stops")
+    models: str = Field("config/models", description="folder of the models")
+    protocol: Protocol = Protocol()
+    limits: Limits = Limits()
+    experiments: list[Experiment] = Field(min_length=1)
+    compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
+    suggests: str | None = Field(None, description="file of the study worth running after this one")
+
+
+def named_axes(block: BaseModel) -> dict[str, list[Any]]:
+    """The axes that a block of a study names, with their values."""
+    values = ((axis.name, getattr(block, axis.name)) for axis in AXES)
+    return {name: value for name, value in values if value is not None}
+
+
+def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = ()) -> Study:
+    """Check what Snakemake loaded from ``file``. ``reserved``: names no experiment may have.
+
+    Raises StudyError.
+    """
+    try:
+        study = Study.model_validate(dict(config))
+    except ValidationError as error:
+        raise StudyError(_one_line(error, config, file)) from None
+    names = [experiment.name for experiment in study.experiments]
+    for name in names:
+        if names.count(name) > 1:
+            raise StudyError(f"{file}: experiments: two are named {name!r}; give each its own name")
+        if name in set(reserved):
+            raise StudyError(f"{file}: experiments: {name!r} is the name of a rule or target; choose another")
+    return study
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` for the known word nearest to a misspelt one, else the list of known words."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+
+
+def _one_line(error: ValidationError, config: Any, file: str) -> str:
+    """The first mistake in plain words, and how many more there are."""
+    mistakes = error.errors(include_url=False)
+    first = mistakes[0]
+    where = _place(first["loc"], config)
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    return f"{file}: {where}: {_in_words(first)}{more}"
+
+
+def _place(loc: tuple[int | str, ...], config: Any) -> str:
+    """``experiments[probe].n_gen`` from the position of a mistake."""
+    text, node = "", config
+    for step in loc:
+        try:
+            node = node[step]
+        except (KeyError, IndexError, TypeError):
+            node = None
+        if isinstance(step, int):
+            label = node.get("name", step) if isinstance(node, dict) else step
+            text += f"[{label}]"
+        else:
+            text += f".{step}" if text else str(step)
+    return text or "the file"
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "model_type": "a block of keys",
+    "model_attributes_type": "a block of keys",
+    "dict_type": "a block of keys",
+}
+
+
+def _in_words(mistake: Any) -> str:
+    kind, given = mistake["type"], mistake["input"]
+    context = mistake.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown key{nearest(str(mistake['loc'][-1]), _keys_at(mistake['loc']))}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        allowed = re.findall(r"'([^']*)'", context["expected"])
+        return f"{given!r} is not known{nearest(str(given), allowed)}"
+    if kind in _EXPECTED:
+        return f"{given!r} is not {_EXPECTED[kind]}"
+    if kind == "string_pattern_mismatch":
+        return f"{given!r} must be lower-case letters, digits and _ (or - in a study's name), a letter first"
+    message = mistake["msg"].replace("Input should be", "must be")
+    return f"{given!r} {message}" if kind not in ("too_short",) else "is empty"
+
+
+_BLOCKS: dict[str, type[BaseModel]] = {
+    "protocol": Protocol,
+    "limits": Limits,
+    "guard": Guard,
+    "experiments": Experiment,
+    "refine": Refine,
+    "include": _Axes,
+    "exclude": _Axes,
+}
+
+
+def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys known in the block where an unknown one stands."""
+    blocks = [_BLOCKS[step] for step in loc[:-1] if isinstance(step, str) and step in _BLOCKS]
+    return list((blocks[-1] if blocks else Study).model_fields)

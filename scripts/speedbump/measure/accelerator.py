@@ -1,0 +1,57 @@
+"""A device as the instrument needs it: how to wait for it, what it holds, how to empty its pools."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from speedbump.measure import mps
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Functions of one device. Counters are None on a CPU, which has none of its own."""
+
+    name: str
+    wait: Callable[[], None]
+    empty_cache: Callable[[], None]
+    current_bytes: Callable[[], int | None]
+    driver_bytes: Callable[[], int | None]
+    limit_bytes: Callable[[], int | None]
+
+
+def open_accelerator(name: str) -> Accelerator:
+    """The device of that name. It is not touched yet."""
+    if name == "mps":
+        return Accelerator(
+            name, mps.synchronize, mps.empty_cache, mps.current_bytes, mps.driver_bytes, mps.recommended_bytes
+        )
+    if name == "cuda":
+        return Accelerator(
+            name,
+            torch.cuda.synchronize,
+            torch.cuda.empty_cache,
+            torch.cuda.memory_allocated,
+            torch.cuda.memory_reserved,
+            lambda: torch.cuda.get_device_properties(0).total_memory,
+        )
+    return Accelerator(name, _nothing, _nothing, _nothing, _nothing, _nothing)
+
+
+def fault_of(name: str) -> str | None:
+    """Why the device does not compute, or None: a small product must come out right.
+
+    ``is_available`` is not asked alone: it says yes in macOS virtual machines where nothing can be allocated.
+    """
+    try:
+        if name != "cpu" and not getattr(torch, name).is_available():
+            return f"torch {torch.__version__} sees no {name} device"
+        left = torch.arange(6, dtype=torch.float32, device=name).reshape(2, 3)
+        product = (left @ left.T).tolist()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None if product == [[5.0, 14.0], [14.0, 50.0]] else f"a product of small numbers came out as {product}"
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,130 @@
+"""The machine and its state, as the supervisor sees them: recorded with every cell, compared to flag disturbed ones."""
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from speedbump.measure.power import SERIOUS, Power, read_power
+
+SENTINEL_DRIFT = 1.3
+"""A sentinel that takes so many times longer, or shorter, flags the cell."""
+OTHERS_SHARE = 0.25
+"""Share of all cores that other processes may use during a cell."""
+SWAP_BYTES = 64 << 20
+"""Growth of swap in use that counts as activity."""
+SLEEP_S = 5.0
+"""How far the wall clock may run ahead of the monotonic one."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The machine at one moment. Clocks and CPU times in seconds."""
+
+    wall_s: float
+    monotonic_s: float
+    busy_s: float
+    own_s: float
+    swap_bytes: int
+    power: Power
+
+
+def read_state() -> State:
+    """The machine now."""
+    times = psutil.cpu_times()
+    idle_s = times.idle + getattr(times, "iowait", 0.0)
+    guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return State(
+        wall_s=time.time(),
+        monotonic_s=time.monotonic(),
+        busy_s=sum(times) - idle_s - guest_s,
+        own_s=sum(usage.ru_utime + usage.ru_stime for usage in usages),
+        swap_bytes=psutil.swap_memory().used,
+        power=read_power(),
+    )
+
+
+def find_disturbances(before: State, after: State, sentinel_s: tuple[float | None, float | None]) -> list[str]:
+    """Why a cell's times may not be its own, in plain words. ``sentinel_s``: before and after, None if not run.
+
+    The worker must have ended, or its CPU time counts as another process's.
+    """
+    reasons = []
+    first_s, last_s = sentinel_s
+    if first_s and last_s and not 1 / SENTINEL_DRIFT <= last_s / first_s <= SENTINEL_DRIFT:
+        reasons.append(f"the sentinel took {last_s / first_s:.2f} times as long after the cell as before")
+    elapsed_s = after.monotonic_s - before.monotonic_s
+    others = (after.busy_s - before.busy_s - (after.own_s - before.own_s)) / (elapsed_s * (os.cpu_count() or 1))
+    if others > OTHERS_SHARE:
+        reasons.append(f"other processes used {others:.0%} of the cores")
+    swap_bytes = after.swap_bytes - before.swap_bytes
+    if swap_bytes > SWAP_BYTES:
+        reasons.append(f"swap grew by {swap_bytes / 2**20:.0f} MiB")
+    asleep_s = after.wall_s - before.wall_s - elapsed_s
+    if asleep_s > SLEEP_S:
+        reasons.append(f"the machine slept for {asleep_s:.0f} s, or its clock was set")
+    if before.power.source != after.power.source:
+        reasons.append(f"power changed from {before.power.source} to {after.power.source}")
+    elif after.power.source == "battery":
+        reasons.append("on battery power")
+    if before.power.low_power_mode or after.power.low_power_mode:
+        reasons.append("low-power mode")
+    hot = [state.power.thermal for state in (before, after) if state.power.thermal in SERIOUS]
+    if hot:
+        reasons.append(f"thermal pressure was {hot[-1]}")
+    return reasons
+
+
+def describe_machine(power: Power) -> dict[str, Any]:
+    """Hardware and operating system; no name of a user, a host or a folder, and no serial number."""
+    release = platform.mac_ver()[0] if sys.platform == "darwin" else platform.release()
+    return {
+        "os": platform.system(),
+        "os_release": release,
+        "os_build": _ask("sw_vers", "-buildVersion") if sys.platform == "darwin" else None,
+        "architecture": platform.machine(),
+        "chip": _chip(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "power_source": power.source,
+        "low_power_mode": power.low_power_mode,
+        "thermal": power.thermal,
+    }
+
+
+def git_commit() -> str | None:
+    """The commit of Speedbump itself, where it runs from a clone."""
+    return _ask("git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD") or None
+
+
+def peak_rss_bytes() -> int:
+    """The largest resident memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _chip() -> str:
+    if sys.platform == "darwin":
+        return _ask("sysctl", "-n", "machdep.cpu.brand_string")
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+def _ask(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

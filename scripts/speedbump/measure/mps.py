@@ -1,0 +1,28 @@
+"""Every name of ``torch.mps`` that Speedbump uses, and no other."""
+
+import torch
+
+
+def synchronize() -> None:
+    """Return when the device has done all it was given."""
+    torch.mps.synchronize()
+
+
+def empty_cache() -> None:
+    """Give the allocator's unused buffers back to the system."""
+    torch.mps.empty_cache()
+
+
+def current_bytes() -> int:
+    """Held by live tensors."""
+    return int(torch.mps.current_allocated_memory())
+
+
+def driver_bytes() -> int:
+    """Held from the Metal driver: live tensors, the allocator's pools and MPSGraph's buffers."""
+    return int(torch.mps.driver_allocated_memory())
+
+
+def recommended_bytes() -> int:
+    """What Metal recommends as the working set at most; the watermark ratios multiply it."""
+    return int(torch.mps.recommended_max_memory())

@@ -1,0 +1,83 @@
+"""The model as a torch module: random weights made fast, or its own weights."""
+
+import math
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from transformers import AutoConfig, AutoModelForCausalLM
+
+BLOCK = 1_000_003
+"""Random values drawn once and repeated; a prime, so that no two rows of a matrix are alike."""
+GAIN = 3.0
+"""Standard deviation of a matrix, times the square root of its fan-in."""
+
+
+def build_random(architecture: dict[str, Any], dtype: str, attention: str, device: str, seed: int) -> Any:
+    """A model with seeded random weights, equal on every device and under every version of transformers.
+
+    Matrices are filled from one block of normal values, whose scale keeps every layer's output near unit
+    size: greedy decoding then gives varied tokens, and float16 does not overflow. Vectors are what makes
+    norms the identity: ones (or zeros, where the model adds the one itself), and zero biases.
+    """
+    keywords = {k: v for k, v in architecture.items() if k != "model_type"}
+    config = AutoConfig.for_model(architecture["model_type"], **keywords)
+    asked = {} if attention == "auto" else {"attn_implementation": attention}
+    with _WithoutFilling(), torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype), **asked)
+    _fill(model, seed)
+    return model.eval()
+
+
+def build_pretrained(source: dict[str, str | None], dtype: str, attention: str, device: str) -> Any:
+    """A model with its own weights: safetensors of the hub or of a folder, or a GGUF file. Its code is never run."""
+    asked = {} if attention == "auto" else {"attn_implementation": attention}
+    common = {"dtype": getattr(torch, dtype), "trust_remote_code": False, **asked}
+    if source.get("gguf"):
+        folder, _, name = str(source["gguf"]).rpartition("/")
+        model = AutoModelForCausalLM.from_pretrained(folder or ".", gguf_file=name, **common)
+    elif source.get("folder"):
+        model = AutoModelForCausalLM.from_pretrained(source["folder"], use_safetensors=True, **common)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(
+            source["hub"], revision=source["revision"], use_safetensors=True, **common
+        )
+    return model.to(device).eval()
+
+
+class _WithoutFilling(TorchFunctionMode):
+    """While a model is made, its random initialisation does nothing: it would cost seconds and be overwritten."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in _RANDOM_FILLS:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+_RANDOM_FILLS = {
+    *("normal_", "uniform_", "trunc_normal_"),
+    *("kaiming_normal_", "kaiming_uniform_", "xavier_normal_", "xavier_uniform_", "orthogonal_"),
+}
+"""Of ``torch.Tensor`` and ``torch.nn.init``."""
+
+
+@torch.no_grad()
+def _fill(model: torch.nn.Module, seed: int) -> None:
+    block = torch.randn(BLOCK, generator=torch.Generator().manual_seed(seed))
+    offset = 0
+    for name, parameter in model.named_parameters():
+        if parameter.dim() < 2:
+            if name.endswith("bias"):
+                parameter.zero_()
+            continue
+        fan_in = parameter.shape[-1]
+        scaled = (block * (GAIN / math.sqrt(fan_in))).to(parameter.dtype).to(parameter.device)
+        flat = parameter.view(-1)
+        head = min(BLOCK - offset, flat.numel())
+        flat[:head] = scaled[offset : offset + head]
+        whole = (flat.numel() - head) // BLOCK * BLOCK
+        flat[head : head + whole].view(-1, BLOCK).copy_(scaled.expand(whole // BLOCK, -1))
+        rest = flat.numel() - head - whole
+        flat[head + whole :] = scaled[:rest]
+        offset = (offset + flat.numel()) % BLOCK

@@ -1,0 +1,142 @@
+"""The worker's process: started, listened to, ended."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from speedbump.measure.privacy import without_paths
+
+WORKER = Path(__file__).with_name("worker.py")
+EXIT_LIMIT_S = 10.0
+
+Event = dict[str, Any]
+
+
+class StartError(Exception):
+    """The worker's Python cannot be started."""
+
+
+@dataclass
+class Worker:
+    """A worker that was started. ``output``: what libraries print."""
+
+    process: subprocess.Popen[bytes]
+    reports: int
+    output: IO[bytes]
+    ended: bool = False
+    _partial: bytes = b""
+    _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+
+    def __post_init__(self) -> None:
+        self._selector.register(self.reports, selectors.EVENT_READ)
+
+    def read_events(self, timeout_s: float) -> list[Event]:
+        """What was reported, after ``timeout_s`` at the latest. Sets ``ended`` when no more can come."""
+        if not self._selector.select(timeout_s):
+            return []
+        text = os.read(self.reports, 1 << 20)
+        self.ended = not text
+        *lines, self._partial = (self._partial + text).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def end(self) -> int:
+        """Kill the worker and all it has started; wait until it is gone. Its return code: negative for a signal."""
+        started = _descendants(self.process.pid)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        code = self.process.wait()
+        until_s = time.monotonic() + EXIT_LIMIT_S
+        while any(_runs(process) for process in started) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        return code
+
+    def last_line(self) -> str:
+        """The last line that the worker printed, paths cut out."""
+        self.output.seek(0, os.SEEK_END)
+        self.output.seek(max(0, self.output.tell() - 10_000))
+        lines = self.output.read().decode(errors="replace").split("\n")
+        return without_paths(next((line.strip() for line in reversed(lines) if line.strip()), ""))[:500]
+
+
+@contextmanager
+def start_worker(
+    python: str,
+    task: dict[str, Any],
+    descriptors: tuple[int, ...] = (),
+    variables: dict[str, str] | None = None,
+    log: Path | None = None,
+) -> Iterator[Worker]:
+    """A worker with its task; ended, whatever happens, on leaving. Raises StartError.
+
+    descriptors: inherited by the worker (locks).  variables: added to its environment.
+    log: file for what it prints; None: kept only while it runs.
+    It leads a session of its own, so that Ctrl-C reaches the supervisor alone and all it started can be ended.
+    """
+    reading, writing = os.pipe()
+    environment = {
+        **os.environ,
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        **(variables or {}),
+    }
+    with log.open("w+b") if log else tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                [python, str(WORKER), str(writing)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                pass_fds=(writing, *descriptors),
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(reading)
+            raise StartError(f"cannot start {Path(python).name}: {error.strerror}") from error
+        finally:
+            os.close(writing)
+        worker = Worker(process, reading, output)
+        try:
+            assert process.stdin is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(task).encode() + b"\n")
+                process.stdin.flush()
+            yield worker
+        finally:
+            worker.end()
+            os.close(reading)
+
+
+def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, interval_s: float = 0.1) -> None:
+    """Return when the machine's memory in use no longer falls: the device's driver frees after the process is gone."""
+    used = psutil.virtual_memory().used
+    for _ in range(int(patience_s / interval_s)):
+        time.sleep(interval_s)
+        before, used = used, psutil.virtual_memory().used
+        if before - used < settled_bytes:
+            return
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

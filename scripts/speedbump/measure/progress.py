@@ -1,0 +1,82 @@
+"""How far the run is, on standard error: one line that changes on a terminal, plain lines elsewhere."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+VARIABLE = "SPEEDBUMP_PROGRESS"
+"""Names a JSON file: a list of {"file": path of a run, "estimate_s": seconds}, one for every cell of the study."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """number: this cell's, from 1.  cells: all of the study's.  left_s: estimate of the rest, this cell included."""
+
+    number: int
+    cells: int
+    left_s: float
+
+
+def read_standing(environment: Mapping[str, str] = os.environ) -> Standing | None:
+    """Where the study stands, or None when nobody says what belongs to it."""
+    try:
+        runs = json.loads(Path(environment[VARIABLE]).read_text())
+        missing = [run for run in runs if not Path(run["file"]).exists()]
+        return Standing(len(runs) - len(missing) + 1, len(runs), sum(run["estimate_s"] for run in missing))
+    except (KeyError, TypeError, OSError, ValueError):
+        return None
+
+
+class Progress:
+    """One cell's progress."""
+
+    def __init__(self, cell: Mapping[str, Any], n_requests: int, stream: TextIO = sys.stderr) -> None:
+        self._standing = read_standing()
+        self._what = describe_cell(cell)
+        self._n_requests = n_requests
+        self._stream = stream
+        self._changes = stream.isatty()
+        self._write(self._line())
+
+    def show_request(self, request: int) -> None:
+        """Request number ``request``, from 0, has begun."""
+        if self._changes:
+            self._write(f"{self._line()}, request {request + 1} of {self._n_requests}")
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._stream.write(f"\r\x1b[2K{text}\n" if self._changes else f"{text}\n")
+        self._stream.flush()
+
+    def finish(self, outcome: str) -> None:
+        """The cell is over."""
+        self.say(f"{self._line(left=False)}: {outcome}")
+
+    def _line(self, left: bool = True) -> str:
+        if self._standing is None:
+            return self._what
+        ending = f", {describe_time(self._standing.left_s)} left" if left else ""
+        return f"cell {self._standing.number} of {self._standing.cells}: {self._what}{ending}"
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[2K{text}" if self._changes else f"{text}\n")
+        self._stream.flush()
+
+
+def describe_cell(cell: Mapping[str, Any]) -> str:
+    """A cell in a few words: model, device, budget."""
+    budgets = f"{cell['n_gen']} tokens" if cell.get("n_gen") else f"{len(cell['sequence'])} budgets"
+    return f"{cell['model']} on {cell['device']}, {budgets}"
+
+
+def describe_time(seconds: float) -> str:
+    """A duration in the unit that a person would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

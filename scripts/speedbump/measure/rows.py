@@ -1,0 +1,154 @@
+"""From what a worker reported to the rows of the requests table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from speedbump.grid.cells import axes_of, cell_id, series_id
+from speedbump.measure.plan import Planned
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a cell ended before its time. elapsed_s: of the request in flight, where it is a lower bound."""
+
+    status: str
+    message: str
+    elapsed_s: float | None = None
+
+
+@dataclass
+class Record:
+    """All that one worker reported."""
+
+    stack: dict[str, Any] = field(default_factory=dict)
+    attention_ran: str | None = None
+    sentinel_before_s: float | None = None
+    sentinel_after_s: float | None = None
+    started: dict[int, str] = field(default_factory=dict)
+    answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    done: bool = False
+    ending: Ending | None = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Note one of the worker's events."""
+        match event["event"]:
+            case "stack":
+                self.stack = {k: v for k, v in event.items() if k != "event"}
+            case "ready":
+                self.attention_ran = event["attention_ran"]
+            case "sentinel" if event["when"] == "before":
+                self.sentinel_before_s = event["seconds"]
+            case "sentinel":
+                self.sentinel_after_s = event["seconds"]
+            case "request_started":
+                self.started[event["request"]] = event["started_at"]
+            case "request":
+                self.answers[event["request"]] = event
+            case "failed":
+                self.ending = Ending(event["status"], event["message"])
+            case "done":
+                self.done = True
+
+
+def request_table(
+    cell: dict[str, Any], machine: str, stack: str, plan: Sequence[Planned], record: Record, disturbed: list[str]
+) -> pl.DataFrame:
+    """One row a request, those that were not run included; a probe that had seen enough leaves its rest out."""
+    shared = {
+        "series": series_id(cell, machine, stack),
+        "cell": cell_id(cell),
+        "machine": machine,
+        "stack": stack,
+        **axes_of(cell),
+        **{name: cell[name] for name in ("warmups", "repeats", "seed")},
+        "attention_ran": record.attention_ran,
+        "sentinel_before_s": record.sentinel_before_s,
+        "sentinel_after_s": record.sentinel_after_s,
+        "disturbed": "; ".join(disturbed) or None,
+    }
+    blank = dict.fromkeys(REQUESTS.schema)
+    rows = []
+    for planned, part in zip(plan, _outcomes(plan, record), strict=True):
+        if part is not None:
+            rows.append(
+                {**blank, **shared, "n_gen": planned.n_gen, "request": planned.request, "phase": planned.phase, **part}
+            )
+    return pl.DataFrame(rows, schema=REQUESTS.schema)
+
+
+def sample_table(
+    cell: dict[str, Any], machine: str, stack: str, plan: Sequence[Planned], record: Record
+) -> pl.DataFrame:
+    """The memory samples of a memory run."""
+    shared = {
+        "series": series_id(cell, machine, stack),
+        "cell": cell_id(cell),
+        "machine": machine,
+        "stack": stack,
+    }
+    rows = [
+        {**shared, "n_gen": planned.n_gen, "request": planned.request, **sample}
+        for planned in plan
+        for sample in record.answers.get(planned.request, {}).get("samples", [])
+    ]
+    return pl.DataFrame(rows, schema=MEMORY_SAMPLES.schema)
+
+
+def _outcomes(plan: Sequence[Planned], record: Record) -> list[Row | None]:
+    outcomes: list[Row | None] = []
+    ending = record.ending
+    for planned in plan:
+        answer = record.answers.get(planned.request)
+        if answer is not None:
+            previous = record.answers.get(planned.request - 1)
+            outcomes.append(_answered(planned, answer, previous))
+        elif ending is None:
+            outcomes.append(None)
+        else:
+            outcomes.append(_ended(ending, record.started.get(planned.request)))
+            ending = (
+                Ending("not_run", f"not started: an earlier request was {record.ending.status}")
+                if record.ending
+                else None
+            )
+    return outcomes
+
+
+def _answered(planned: Planned, answer: dict[str, Any], previous: dict[str, Any] | None) -> Row:
+    decode_s = answer["e2e_s"] - answer["ttft_s"]
+    row = {name: answer[name] for name in REQUESTS.schema if name in answer}
+    fault = _fault(planned, answer)
+    return {
+        **row,
+        "status": "invalid" if fault else "ok",
+        "message": fault,
+        "lower_bound": False,
+        "decode_s": decode_s,
+        "tpot_s": decode_s / (planned.n_gen - 1) if planned.n_gen > 1 else None,
+        "gap_s": answer["start_s"] - previous["end_s"] if previous else None,
+        "started_at": datetime.fromisoformat(answer["started_at"]),
+    }
+
+
+def _fault(planned: Planned, answer: dict[str, Any]) -> str | None:
+    if answer["n_tokens"] != planned.n_gen:
+        return f"{answer['n_tokens']} tokens instead of {planned.n_gen}"
+    return None if answer["finite"] else "the last step's logits are not all finite"
+
+
+def _ended(ending: Ending, started_at: str | None) -> Row:
+    in_flight = started_at is not None
+    return {
+        "status": ending.status,
+        "message": ending.message,
+        "lower_bound": in_flight and ending.elapsed_s is not None,
+        "e2e_s": ending.elapsed_s if in_flight else None,
+        "started_at": datetime.fromisoformat(started_at) if started_at else None,
+    }

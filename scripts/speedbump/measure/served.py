@@ -1,0 +1,114 @@
+"""The model behind LitServe, one server and one inference process, asked over loopback as the paper did."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from speedbump.measure.failure import Fault
+
+SERVER = Path(__file__).with_name("server.py")
+START_LIMIT_S = 600.0
+STOP_LIMIT_S = 10.0
+
+
+class ServedSession:
+    """As ``LocalSession``, with the latency of the client: HTTP, queues and serialisation included."""
+
+    def __init__(self, cell: dict[str, Any], model: dict[str, Any], port: int | None = None) -> None:
+        """Start the server and wait until it is ready. Raises Fault when it does not start."""
+        self._port = port or _free_port()
+        self._output = tempfile.TemporaryFile()
+        self._server = subprocess.Popen(
+            [sys.executable, str(SERVER), str(self._port), json.dumps({"cell": cell, "model": model})],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+        )
+        try:
+            self._wait_until_ready()
+            self.attention_ran: str | None = self._ask(ask="attention_ran")
+        except BaseException:
+            self.close()
+            raise
+
+    def time_sentinel(self) -> float:
+        """Seconds of the fixed workload, run where the model is."""
+        return float(self._ask(ask="sentinel"))
+
+    def empty_cache(self) -> None:
+        """Give the device's unused buffers back."""
+        self._ask(ask="empty_cache")
+
+    def answer(self, n_gen: int) -> dict[str, Any]:
+        """One request. What HTTP and LitServe add counts to the first token: E2E - TTFT is decoding alone."""
+        start_s = perf_counter()
+        inside = self._ask(ask="run", n_gen=n_gen)
+        e2e_s = perf_counter() - start_s
+        return {
+            **inside,
+            **self._ask(ask="inspect"),
+            "start_s": start_s,
+            "end_s": start_s + e2e_s,
+            "ttft_s": e2e_s - (inside["e2e_s"] - inside["ttft_s"]),
+            "e2e_s": e2e_s,
+            "inside_e2e_s": inside["e2e_s"],
+        }
+
+    def close(self) -> None:
+        """Stop the server, and wait until it is gone."""
+        self._server.terminate()
+        try:
+            self._server.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+        self._output.close()
+
+    def _wait_until_ready(self) -> None:
+        until_s = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < until_s:
+            if self._server.poll() is not None:
+                raise Fault("failed", f"the server did not start: {self._last_line()}")
+            try:
+                if self._send("GET", "/health").status == http.client.OK:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise Fault("timed_out", f"the server was not ready within {START_LIMIT_S:g} s")
+
+    def _ask(self, **question: Any) -> Any:
+        try:
+            response = self._send("POST", "/predict", json.dumps(question))
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Fault("killed", f"the server died ({type(error).__name__})") from error
+        if response.status != http.client.OK:
+            raise Fault("failed", f"the server answered {response.status}: {text[:200].decode(errors='replace')}")
+        reply = json.loads(text)
+        if "status" in reply:
+            raise Fault(reply["status"], reply["message"])
+        return reply["value"]
+
+    def _send(self, method: str, path: str, body: str | None = None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        return connection.getresponse()
+
+    def _last_line(self) -> str:
+        self._output.seek(0)
+        lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "it said nothing"
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

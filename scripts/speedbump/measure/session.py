@@ -1,0 +1,124 @@
+"""A model that is ready, and the requests that it answers."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import torch
+
+from speedbump.measure.accelerator import fault_of, open_accelerator
+from speedbump.measure.cache import steps_of
+from speedbump.measure.decode import Generation, decode
+from speedbump.measure.generation import generate, prepare_generate
+from speedbump.measure.instrument import Instrument, prepare_instrument
+from speedbump.measure.memory import Counters, read_memory
+from speedbump.measure.network import build_pretrained, build_random
+from speedbump.measure.prompt import make_prompt
+from speedbump.measure.sentinel import time_sentinel
+
+Answer = dict[str, Any]
+"""What a request gave, as JSON: times, tokens' hash, memory, and what its instrument wrote down."""
+
+
+class Session(Protocol):
+    """What the worker asks for, whether the model is in its process or behind a server."""
+
+    attention_ran: str | None
+
+    def time_sentinel(self) -> float: ...
+    def empty_cache(self) -> None: ...
+    def answer(self, n_gen: int) -> Answer: ...
+    def close(self) -> None: ...
+
+
+class LocalSession:
+    """The model in this process."""
+
+    def __init__(self, cell: dict[str, Any], model: dict[str, Any]) -> None:
+        """cell: every axis and the seed.  model: ``architecture`` and ``pretrained`` of the model's file.
+
+        Raises NotImplementedError when the device does not compute.
+        """
+        fault = fault_of(cell["device"])
+        if fault:
+            raise NotImplementedError(fault)
+        self.cell = cell
+        self.accelerator = open_accelerator(cell["device"])
+        place = {"dtype": cell["dtype"], "attention": cell["attention"], "device": cell["device"]}
+        if cell["weights"] == "pretrained":
+            self.model = build_pretrained(model["pretrained"], **place)
+        else:
+            self.model = build_random(model["architecture"], **place, seed=cell["seed"])
+        self.attention_ran: str | None = self.model.config._attn_implementation
+        self.prompt = make_prompt(
+            cell["seed"], cell["batch"], cell["n_prompt"], self.model.config.vocab_size, cell["device"]
+        )
+
+    def time_sentinel(self) -> float:
+        """Seconds of the fixed workload on this session's device."""
+        return time_sentinel(self.accelerator)
+
+    def empty_cache(self) -> None:
+        """Give the device's unused buffers back."""
+        self.accelerator.empty_cache()
+
+    def close(self) -> None:
+        """Nothing outlives the process."""
+
+    def read_memory(self) -> Counters:
+        """Every counter, now."""
+        return read_memory(self.accelerator.current_bytes, self.accelerator.driver_bytes)
+
+    def answer(self, n_gen: int) -> Answer:
+        """One request: what was timed, and what was looked at afterwards."""
+        return {**self.run(n_gen), **self.inspect()}
+
+    @torch.inference_mode()
+    def run(self, n_gen: int) -> Answer:
+        """Run one request; its times, in seconds. Start and end are on ``perf_counter``'s clock."""
+        instrument = prepare_instrument(self.cell["instrument"], self.accelerator.wait, self.read_memory)
+        started_at = datetime.now(UTC)
+        generation = self._generate(n_gen, instrument)
+        self._last = generation, instrument
+        return {
+            "started_at": started_at.isoformat(),
+            "start_s": generation.start_s,
+            "end_s": generation.start_s + generation.e2e_s,
+            "ttft_s": generation.ttft_s,
+            "e2e_s": generation.e2e_s,
+        }
+
+    def inspect(self) -> Answer:
+        """Memory after the last request, its output, and what its instrument wrote down."""
+        generation, instrument = self._last
+        del self._last
+        return {
+            **self.read_memory(),
+            **describe_output(generation),
+            "step_s": _step_times(generation, instrument),
+            "samples": [{"offset_s": at_s - generation.start_s, **counters} for at_s, counters in instrument.samples],
+        }
+
+    def _generate(self, n_gen: int, instrument: Instrument) -> Generation:
+        if self.cell["harness"] == "generate":
+            prepare_generate(self.model, self.cell["kv_cache"], n_gen)
+            return generate(self.model, self.prompt, instrument.observe, self.accelerator.wait)
+        begin = steps_of(self.model, self.cell["kv_cache"], self.cell["n_prompt"] + n_gen - 1)
+        return decode(begin, self.prompt, n_gen, instrument.observe, self.accelerator.wait)
+
+
+def describe_output(generation: Generation) -> dict[str, Any]:
+    """Hash and count of the tokens, and whether the last logits are finite."""
+    ids = generation.tokens.tolist()
+    return {
+        "n_tokens": len(ids[0]),
+        "tokens_hash": hashlib.sha256(repr(ids).encode()).hexdigest()[:16],
+        "distinct_tokens": len({token for sequence in ids for token in sequence}),
+        "finite": bool(torch.isfinite(generation.logits).all()),
+    }
+
+
+def _step_times(generation: Generation, instrument: Instrument) -> list[float] | None:
+    ends_s = instrument.step_ends_s
+    starts_s = [generation.start_s, *ends_s]
+    return [end_s - start_s for start_s, end_s in zip(starts_s, ends_s, strict=False)] or None

@@ -1,0 +1,226 @@
+"""Measure one cell: hold the device, start a worker, watch it, and write down what came of it."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from speedbump.grid.cells import canonical, complete
+from speedbump.grid.models import Model
+from speedbump.grid.protocol import PROTOCOL
+from speedbump.measure.environment import describe_machine, find_disturbances, git_commit, peak_rss_bytes, read_state
+from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
+from speedbump.measure.lock import find_slots, hold_device
+from speedbump.measure.parents import are_alive, find_parents
+from speedbump.measure.plan import Planned, plan_requests
+from speedbump.measure.power import read_power, stay_awake, wait_until_cool
+from speedbump.measure.privacy import without_paths
+from speedbump.measure.process import StartError, Worker, settle_memory, start_worker
+from speedbump.measure.progress import Progress
+from speedbump.measure.rows import Ending, Record, request_table, sample_table
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS, write_table
+
+POLL_S = 0.2
+"""How often the supervisor looks at clocks and memory while the worker measures."""
+
+
+class RefusedError(Exception):
+    """The cell was not measured, for a reason that is not the cell's; one line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds a cell without belonging to its identity.
+
+    cell_limit_s: seconds for the whole cell, the wait for the device apart.  guard: memory and disk.
+    allow_battery: measure on battery power too; the cell is flagged.
+    """
+
+    cell_limit_s: float = 7200.0
+    guard: Guard = field(default_factory=Guard)
+    allow_battery: bool = False
+
+
+def parse_limits(text: str) -> Limits:
+    """From JSON; what it leaves out keeps its default. Raises ValueError on one line."""
+    try:
+        given = json.loads(text)
+        guard = Guard(**given.pop("guard", {}))
+        limits = Limits(guard=guard, **given)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"--limits: {error}") from error
+    numbers = [limits.cell_limit_s, *asdict(guard).values()]
+    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
+        raise ValueError("--limits: every limit is a number")
+    return limits
+
+
+def measure_cell(
+    cell: dict[str, Any],
+    model: Model,
+    machine: str,
+    stack: str,
+    out: Path,
+    limits: Limits,
+    python: str = sys.executable,
+    log: Path | None = None,
+) -> str:
+    """Measure the cell and write its file; returns its outcome in a few words.
+
+    cell: its parameters, as ``grid.cells``.  machine, stack: slugs, which the caller has checked.
+    python: whose torch is measured.  log: keeps what libraries print in the worker.
+    Whatever befalls the cell becomes rows. Raises RefusedError when it was not measured for a reason that
+    is not its own: on battery, another stack than the one named, the caller gone.
+    """
+    power = read_power()
+    if power.source == "battery" and not limits.allow_battery:
+        raise RefusedError('on battery power: plug the machine in, or give the limit {"allow_battery": true}')
+    begun_s = time.monotonic()
+    plan = plan_requests(cell)
+    progress = Progress(cell, len(plan))
+    parents = find_parents()
+    with ExitStack() as held_open:
+        held = held_open.enter_context(hold_device(cell["device"], find_slots(), notice=progress.say))
+        wait_until_cool(progress.say)
+        held_open.enter_context(stay_awake())
+        before = read_state()
+        variables = _variables(cell, model, held.slots[0].visible)
+        try:
+            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables, log) as worker:
+                record = watch(
+                    worker, plan, cell, limits, out.parent, lambda: are_alive(parents), progress.show_request
+                )
+                last_line = worker.last_line()
+        except StartError as error:
+            raise RefusedError(str(error)) from error
+        after = read_state()
+        settle_memory()
+    _check_stack(record, stack)
+    disturbed = find_disturbances(before, after, (record.sentinel_before_s, record.sentinel_after_s))
+    if record.ending and len(record.answers) == len(plan):
+        disturbed.append(f"after the last request: {record.ending.message}")
+    metadata = {
+        "cell": json.loads(canonical(cell)),
+        "protocol": PROTOCOL,
+        "machine": machine,
+        "stack": stack,
+        "environment": {**describe_machine(before.power), **record.stack},
+        "speedbump_commit": git_commit(),
+        "limits": asdict(limits),
+        "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
+        "wall_s": time.monotonic() - begun_s,
+        "supervisor_peak_bytes": peak_rss_bytes(),
+    }
+    text = {"speedbump": json.dumps(metadata, sort_keys=True)}
+    write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
+    if complete(cell)["instrument"] == "memory":
+        samples = sample_table(cell, machine, stack, plan, record)
+        write_table(samples, MEMORY_SAMPLES, out.with_suffix(".memory.parquet"), text)
+    outcome = f"{record.ending.status}: {record.ending.message}" if record.ending else "ok"
+    progress.finish(outcome)
+    if record.ending and last_line:
+        progress.say(f"  the worker's last words: {last_line}")
+    return outcome
+
+
+def make_task(cell: dict[str, Any], model: Model, plan: list[Planned]) -> dict[str, Any]:
+    """What the worker is told."""
+    return {
+        "kind": "cell",
+        "cell": complete(cell),
+        "model": {
+            "architecture": model.architecture,
+            "pretrained": model.pretrained.model_dump() if model.pretrained else None,
+        },
+        "requests": [asdict(planned) for planned in plan],
+        "probe": cell.get("probe"),
+    }
+
+
+def watch(
+    worker: Worker,
+    plan: list[Planned],
+    cell: dict[str, Any],
+    limits: Limits,
+    folder: Path,
+    is_wanted: Callable[[], bool],
+    show_request: Callable[[int], None],
+) -> Record:
+    """Listen to the worker until it is done or dead, and kill it where a limit is passed.
+
+    folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
+    """
+    record = Record()
+    request_limit_s = cell.get("request_limit_s") or float("inf")
+    swap_before_bytes = swap_used_bytes()
+    cell_start_s = request_start_s = time.monotonic()
+    in_flight = False
+    while not worker.ended and not record.done and record.ending is None:
+        for event in worker.read_events(POLL_S):
+            record.take(event)
+            if event["event"] == "request_started":
+                in_flight, request_start_s = True, time.monotonic()
+                show_request(event["request"])
+            elif event["event"] == "request":
+                in_flight = False
+        now_s = time.monotonic()
+        elapsed_s = now_s - request_start_s if in_flight else None
+        if not is_wanted():
+            raise RefusedError("the process that asked for this cell is gone")
+        if elapsed_s is not None and elapsed_s > request_limit_s:
+            record.ending = Ending("stopped", f"stopped by the request limit of {request_limit_s:g} s", elapsed_s)
+        elif now_s - cell_start_s > limits.cell_limit_s:
+            record.ending = Ending("timed_out", f"the cell's limit of {limits.cell_limit_s:g} s passed")
+        elif not record.done and (breach := breach_of(limits.guard, swap_before_bytes, folder)):
+            record.ending = Ending("stopped", f"stopped by the memory guard: {breach}", elapsed_s)
+    if worker.ended and not record.done and record.ending is None:
+        record.ending = _death(worker)
+    if record.ending:
+        record.ending = replace(record.ending, message=without_paths(record.ending.message))
+    return record
+
+
+def _death(worker: Worker) -> Ending:
+    code = worker.process.wait()
+    if code < 0:
+        return Ending("killed", f"the worker was ended by {signal.Signals(-code).name}")
+    return Ending("failed", f"the worker ended with code {code}: {worker.last_line()}")
+
+
+def _variables(cell: dict[str, Any], model: Model, visible: str) -> dict[str, str]:
+    variables = {}
+    if visible and cell["device"] == "cuda":
+        variables["CUDA_VISIBLE_DEVICES"] = visible
+    from_hub = complete(cell)["weights"] == "pretrained" and model.pretrained and model.pretrained.hub
+    if not from_hub:
+        variables["HF_HUB_OFFLINE"] = "1"
+    return variables
+
+
+def _check_stack(record: Record, stack: str) -> None:
+    """The versions that really ran must be those that the file's place names."""
+    for package in ("torch", "transformers"):
+        version = record.stack.get(package)
+        if version is not None and f"{package}-{version}" not in stack.split("_"):
+            raise RefusedError(f"the worker runs {package} {version}, but the stack is {stack}")
+
+
+def end_on_signals() -> None:
+    """SIGTERM and SIGHUP end the supervisor as Ctrl-C does: through its cleaning up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: sys.exit(128 + received))
+
+
+def check_writable(out: Path) -> None:
+    """Before an hour of measuring, not after. Raises OSError."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"{out.parent}: not writable")
+    shutil.disk_usage(out.parent)

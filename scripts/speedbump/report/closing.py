@@ -1,0 +1,28 @@
+"""What the command line says when the report is built."""
+
+import json
+from pathlib import Path
+
+from speedbump.analyse.repeats import repeat_command, runs_to_repeat
+from speedbump.grid.estimate import in_words
+
+MOST_NAMED = 5
+
+
+def closing_lines(folder: Path, configfile: str) -> list[str]:
+    """The report's path, its verdict, the cells worth measuring again, and the next command worth running.
+
+    folder: the study's, with its tables and site.
+    """
+    study = json.loads((folder / "study.json").read_text())
+    lines = [json.loads((folder / "site" / "summary.json").read_text())["verdict"]]
+    again = runs_to_repeat(folder)
+    if again and not study["partial"]:
+        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
+        if len(again) <= MOST_NAMED:
+            lines.append(count + repeat_command(again, configfile))
+        else:
+            lines.append(f"{count}{repeat_command([], configfile)} $(python scripts/list_repeats.py {folder})")
+    if study["next_command"]:
+        lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {study['next_command']}")
+    return [*lines, f"report: {folder / 'site' / 'index.html'}"]

@@ -1,0 +1,115 @@
+"""The script on a CSV that somebody already has."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from speedbump.analyse.csv_table import CsvError, read_csv_curves
+from speedbump.tables import BUDGETS, REGIMES, REQUESTS, SERIES, read_table, write_table
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "segment_regimes.py"
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def requests_csv(tmp_path, draw):
+    repeats = draw({512: 10.0})
+    rows = [f"m,{128 + 32 * k},{t}" for k, values in enumerate(repeats) for t in values]
+    return write(tmp_path / "mine.csv", "\n".join(["series,n_gen,e2e_s", *rows]))
+
+
+def test_prints_verdict_edges_and_interval(requests_csv):
+    done = run(requests_csv)
+    assert done.returncode == 0
+    assert "m: slow regimes" in done.stdout
+    assert "begins between 480 and 512" in done.stdout
+    assert "ends between 512 and 544" in done.stdout
+    assert "within one process" in done.stdout
+    assert "not yet seen in another process" in done.stdout
+
+
+def test_json_can_be_read_by_scripts(requests_csv):
+    (series,) = json.loads(run(requests_csv, "--json").stdout)["series"]
+    assert series["verdict"] == "slow regimes"
+    (regime,) = series["regimes"]
+    assert regime["slowdown_low"] < regime["slowdown"] < regime["slowdown_high"]
+
+
+def test_a_published_table_of_means(tmp_path):
+    table = write(
+        tmp_path / "t.csv",
+        "series,n_gen,e2e_s_mean,e2e_s_sd,n\na,384,5.12,0.06,5\na,512,84.54,12.18,5\na,640,8.67,0.05,5\na,768,9.7,,5\n",
+    )
+    curve = read_csv_curves(table)["a"]
+    assert np.isnan(curve.published.sd_s).tolist() == [False, False, False, True]
+    assert "a: slow regimes" in run(table).stdout
+
+
+def test_series_may_be_left_out_and_a_stopped_request_is_a_bound(tmp_path):
+    table = write(tmp_path / "mine.csv", "n_gen,e2e_s,lower_bound\n1,1.0,false\n2,2.0,true\n")
+    curve = read_csv_curves(table)["mine"]
+    assert curve.censored.tolist() == [False, True]
+
+
+def test_a_file_of_a_windows_spreadsheet(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_bytes(b"\xef\xbb\xbfn_gen, e2e_s\r\n1,1.0\r\n2,2.0\r\n")
+    assert read_csv_curves(path)["mine"].budget.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("n_gen,e2e_s\n1,1\n2,fast\n", "line 3, column e2e_s: 'fast' is not a number"),
+        ("n_gen,e2e_s\n1,1\n2,\n", "line 3, column e2e_s: empty, expected a number"),
+        ("n_gen,e2e_s\n1,1\n2,-1\n", "line 3, column e2e_s: -1 is not above 0"),
+        ("n_gen,e2e_s\n1,1\n2,nan\n", "line 3, column e2e_s: nan is not above 0"),
+        ("n_gen,e2e_s\n1.5,1\n", "line 2, column n_gen: '1.5' is not a whole number"),
+        ("n_gen,e2e_s\n0,1\n", "line 2, column n_gen: 0 is not at least 1"),
+        ("n_gen,e2e_s,lower_bound\n1,1,maybe\n", "line 2, column lower_bound: 'maybe' is neither true nor false"),
+        ("n_gen,e2e_s\n1,1,7\n", "line 2: more values than the 2 columns"),
+        ("n_gen,time\n1,1\n", "line 1: needs the columns n_gen, e2e_s or n_gen, e2e_s_mean; found n_gen, time"),
+        ("n_gen,e2e_s\n", "line 2: no rows"),
+        ("", "line 1: needs the columns"),
+        ("n_gen,e2e_s_mean\n1,1\n1,2\n", "line 3, column n_gen: 1 stands on line 2 already"),
+        ("n_gen,e2e_s_mean,e2e_s_sd\n1,1,-1\n", "line 2, column e2e_s_sd: -1 is negative"),
+    ],
+)
+def test_a_bad_file_is_told_with_line_and_column(tmp_path, text, told):
+    with pytest.raises(CsvError, match=r"bad\.csv") as error:
+        read_csv_curves(write(tmp_path / "bad.csv", text))
+    assert told in str(error.value)
+
+
+def test_exit_status_is_2_for_a_bad_file_and_0_for_an_undetermined_one(tmp_path):
+    bad = run(write(tmp_path / "bad.csv", "n_gen,e2e_s\n1,x\n"))
+    assert bad.returncode == 2
+    assert "line 2, column e2e_s" in bad.stderr
+    assert "Traceback" not in bad.stderr
+    missing = run(tmp_path / "none.csv")
+    assert (missing.returncode, "Traceback" in missing.stderr) == (2, False)
+    unsure = run(write(tmp_path / "one.csv", "n_gen,e2e_s\n1,1\n"))
+    assert unsure.returncode == 0
+    assert "undetermined" in unsure.stdout
+
+
+def test_a_table_of_requests_becomes_three_tables(tmp_path, make_requests):
+    write_table(make_requests({512: 10.0}), REQUESTS, tmp_path / "requests.parquet")
+    paths = [tmp_path / f"{name}.parquet" for name in ("series", "regimes", "budgets")]
+    flags = [part for path in paths for part in (f"--{path.stem}", path)]
+    done = run(tmp_path / "requests.parquet", *flags)
+    assert (done.returncode, done.stdout) == (0, "")
+    series, regimes, budgets = (read_table(p, t) for p, t in zip(paths, (SERIES, REGIMES, BUDGETS), strict=True))
+    assert (series.height, regimes.height, budgets.height) == (1, 1, 21)

@@ -1,0 +1,126 @@
+"""Which budgets a round of refinement asks for, and why."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bench.requests import Run, requests_table
+from speedbump.analyse.refinement import Refinement, plan_round
+from speedbump.analyse.regimes import find_regimes
+from speedbump.tables import REQUESTS, write_table
+
+SLOW = dict.fromkeys(range(512, 609, 32), 10.0)
+
+
+def plan(requests: pl.DataFrame, **settings):
+    return plan_round(requests, find_regimes(requests), Refinement(**settings), 1)
+
+
+def test_a_smooth_series_asks_for_nothing(make_requests):
+    assert plan(make_requests()) == []
+
+
+def test_the_middles_of_both_brackets_are_probed(make_requests):
+    cells = plan(make_requests(SLOW), width=16)
+    assert [(c.kind, c.n_gen, c.process, c.warmups, c.repeats) for c in cells] == [
+        ("probe", 496, 1, 1, 2),
+        ("probe", 624, 1, 1, 2),
+    ]
+    assert cells[0].why == (
+        "First process at 496 tokens: middle of the bracket 480 to 512, where the slow regime begins."
+    )
+
+
+def test_a_probe_carries_limits_that_need_no_statistics(make_requests):
+    probe = plan(make_requests(SLOW), width=16)[0].probe
+    assert probe["normal_below_s"] == pytest.approx(1.2 * 5.06, rel=0.03)
+    assert probe["slow_above_s"] == pytest.approx(2.5 * 5.06, rel=0.03)
+    assert (probe["min_repeats"], probe["max_repeats"]) == (1, 5)
+    assert "stop_at_s" not in probe
+    assert "stop_at_s" in plan(make_requests(SLOW), width=16, cut=True)[0].probe
+
+
+def test_near_the_smallest_slowdown_a_probe_takes_two_requests(make_requests):
+    assert plan(make_requests(dict.fromkeys(SLOW, 2.0)), width=16)[0].probe["min_repeats"] == 2
+
+
+def test_edges_that_are_narrow_enough_are_confirmed_in_another_process(make_requests):
+    cells = plan(make_requests(SLOW), width=32)
+    assert [(c.kind, c.n_gen, c.process, c.warmups, c.repeats) for c in cells] == [
+        ("confirm", n, 2, 3, 5) for n in (480, 512, 608, 640, 576)
+    ]
+    assert all(c.probe is None for c in cells)
+
+
+def test_what_was_tried_is_not_planned_again_even_if_it_failed(make_requests):
+    failed = Run("s", 496, (1.0,), status="out_of_memory")
+    cells = plan(make_requests(SLOW, extra=(failed,)), width=16)
+    assert cells[0].n_gen == 495
+
+
+def test_a_confirmed_series_asks_for_nothing(make_requests):
+    again = [(480, 4.9), (512, 52.0), (544, 55.0), (576, 58.0), (608, 61.0), (640, 6.5)]
+    extra = tuple(Run("s", n, (t, t * 1.02, t * 0.98), process=2) for n, t in again)
+    assert plan(make_requests(SLOW, extra=extra), width=32) == []
+
+
+def test_an_unstable_budget_is_repeated_until_its_processes_are_used_up(make_requests):
+    requests = make_requests().filter(pl.col("n_gen") != 512)
+    both = requests_table([Run("s", 512, (5.2, 5.3, 50.0, 52.0, 5.2))])
+    (cell,) = plan(pl.concat([requests, both]))
+    assert (cell.kind, cell.n_gen, cell.process) == ("repeat", 512, 2)
+    assert plan(pl.concat([requests, both]), processes=1) == []
+
+
+def test_limits_on_cells_hours_and_rounds(make_requests):
+    requests = make_requests(SLOW)
+    assert len(plan(requests, width=16, max_cells=1)) == 1
+    seconds = sum(c.predicted_s for c in plan(requests, width=16))
+    assert len(plan(requests, width=16, max_hours=0.9 * seconds / 3600)) == 1
+    assert plan_round(requests, find_regimes(requests), Refinement(rounds=1), 2) == []
+
+
+def test_persistent_processes_are_left_alone(make_requests):
+    requests = make_requests(SLOW).with_columns(lifetime=pl.lit("persistent"))
+    assert plan(requests, width=16) == []
+
+
+def test_wide_gaps_are_halved_where_the_study_asks(make_requests):
+    cells = plan(make_requests(), gap=16)
+    assert {c.kind for c in cells} == {"gap"}
+    assert len(cells) == 20
+
+
+def test_too_few_normal_budgets_ask_for_more():
+    runs = [Run("s", n, (t, t, t)) for n, t in ((128, 10.0), (256, 11.0), (384, 3.9), (512, 5.2))]
+    cells = plan(requests_table(runs))
+    assert cells
+    assert all(128 < c.n_gen < 512 or c.process > 1 for c in cells)
+
+
+@pytest.mark.parametrize(("settings", "told"), [({"widht": 1}, "widht"), ({"width": 0}, "width")])
+def test_settings_nobody_can_mean_are_refused(settings, told):
+    with pytest.raises(ValueError, match=told):
+        Refinement.parse(settings)
+
+
+def test_the_script_writes_a_plan_and_counts_earlier_ones(tmp_path, make_requests):
+    script = Path(__file__).parents[2] / "scripts" / "plan_refinement.py"
+    write_table(make_requests(SLOW), REQUESTS, tmp_path / "requests.parquet")
+
+    def run(number: int, *more: str) -> dict:
+        out = tmp_path / f"{number}.json"
+        settings = json.dumps({"width": 1, "rounds": 9, "max_cells": 3, "cut": True})
+        arguments = ["--requests", tmp_path / "requests.parquet", "--settings", settings, "--round", str(number)]
+        subprocess.run([sys.executable, script, *arguments, "--out", out, *more], check=True)
+        return json.loads(out.read_text())
+
+    first = run(1)
+    assert first["round"] == 1
+    assert [cell["n_gen"] for cell in first["cells"]] == [496, 624]
+    assert first["cells"][0].keys() >= {"series", "n_gen", "why", "kind", "process", "warmups", "repeats", "probe"}
+    assert len(run(2, "--earlier", str(tmp_path / "1.json"))["cells"]) == 1

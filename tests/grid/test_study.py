@@ -1,0 +1,65 @@
+"""Studies: what is refused, and that each refusal is one line naming file, key and what would be right."""
+
+import pytest
+
+from speedbump.grid.study import StudyError, read_study
+
+
+def study(**changes):
+    base = {"study": "tiny", "title": "Tiny", "experiments": [{"name": "scan", "model": "tiny", "n_gen": "8-32+8"}]}
+    return {**base, **changes}
+
+
+def experiment(**changes):
+    return study(experiments=[{"name": "scan", "model": "tiny", "n_gen": "8-32+8", **changes}])
+
+
+def test_values_lists_and_ranges_become_lists():
+    scan = read_study(experiment(model=["tiny", "gpt2"], n_gen=[8, "16-32+8"]), "x.yaml").experiments[0]
+    assert (scan.model, scan.n_gen) == (["tiny", "gpt2"], [8, 16, 24, 32])
+    assert scan.dtype is None
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (study(protocol={"warmup": 2}), "protocol.warmup: unknown key; did you mean 'warmups'?"),
+        (study(protocol={"repeats": "five"}), "protocol.repeats: 'five' is not a whole number"),
+        (study(protocol={"repeats": 0}), "protocol.repeats: 0 must be greater than or equal to 1"),
+        (study(experimnets=[]), "experimnets: unknown key; did you mean 'experiments'?"),
+        (study(experiments=[]), "experiments: is empty"),
+        (study(experiments="scan"), "experiments: 'scan' is not a list"),
+        (study(title=None), "title: None is not text"),
+        (study(study="My Study"), "study: 'My Study' must be lower-case letters"),
+        (experiment(dtype="fp32"), "experiments[scan].dtype[0]: 'fp32' is not known; "),
+        (experiment(dtyp="float32"), "experiments[scan].dtyp: unknown key; did you mean 'dtype'?"),
+        (
+            experiment(device="gpu"),
+            "experiments[scan].device[0]: 'gpu' is not known; known: accelerator, cpu, cuda, mps",
+        ),
+        (experiment(n_gen="64-8+8"), "experiments[scan].n_gen: '64-8+8' falls"),
+        (experiment(n_gen=[]), "experiments[scan].n_gen: is empty"),
+        (experiment(n_gen=0), "experiments[scan].n_gen[0]: 0 must be greater than or equal to 1"),
+        (
+            experiment(between_requests="rest"),
+            "experiments[scan].between_requests[0]: 'rest' is not nothing, empty_cache",
+        ),
+        (experiment(exclude=[{"n_gne": 8}]), "experiments[scan].exclude[0].n_gne: unknown key; did you mean 'n_gen'?"),
+        (experiment(refine={"width": 0}), "experiments[scan].refine.width: 0 must be greater"),
+        (experiment(name="Scan"), "experiments[Scan].name: 'Scan' must be lower-case"),
+        (experiment(model=3), "experiments[scan].model[0]: 3 is not text"),
+        (experiment(name="measure_cell"), "experiments: 'measure_cell' is the name of a rule"),
+        (study(experiments=study()["experiments"] * 2), "experiments: two are named 'scan'"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_and_key(config, line):
+    with pytest.raises(StudyError) as refusal:
+        read_study(config, "config/x.yaml", reserved=["measure_cell"])
+    text = str(refusal.value)
+    assert text.startswith(f"config/x.yaml: {line}")
+    assert "\n" not in text
+
+
+def test_several_mistakes_are_counted():
+    with pytest.raises(StudyError, match=r"\(and 1 more\)"):
+        read_study(study(protocol={"repeats": 0, "warmups": -1}), "x.yaml")

@@ -1,0 +1,78 @@
+"""Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
+
+The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW.
+"""
+
+import argparse
+import json
+import os
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from speedbump.grid.cells import axes_of, cell_id, series_id
+from speedbump.tables import REQUESTS, write_table
+
+SLOW = (100, 163)
+
+
+def simulate(cell: dict, machine: str, stack: str) -> pl.DataFrame:
+    """The requests of one fresh cell."""
+    random.seed(cell_id(cell))
+    axes = axes_of(cell)
+    factor = 10 if SLOW[0] <= axes["n_gen"] <= SLOW[1] else 1
+    rows = []
+    for request in range(cell["warmups"] + cell["repeats"]):
+        step = 0.01 * factor * random.lognormvariate(0, 0.01)
+        rows.append(
+            {
+                **dict.fromkeys(REQUESTS.schema),
+                **axes,
+                "series": series_id(cell, machine, stack),
+                "cell": cell_id(cell),
+                "machine": machine,
+                "stack": stack,
+                "warmups": cell["warmups"],
+                "repeats": cell["repeats"],
+                "seed": cell["seed"],
+                "attention_ran": "sdpa",
+                "request": request,
+                "phase": "warmup" if request < cell["warmups"] else "measured",
+                "status": "ok",
+                "lower_bound": False,
+                "ttft_s": 0.02,
+                "decode_s": step * axes["n_gen"],
+                "e2e_s": 0.02 + step * axes["n_gen"],
+                "tpot_s": step,
+                "finite": True,
+                "sentinel_before_s": 0.03,
+                "sentinel_after_s": 0.03,
+                "started_at": datetime(2026, 1, 1, tzinfo=UTC),
+            }
+        )
+    return pl.DataFrame(rows, schema=REQUESTS.schema)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("cell", "machine", "stack", "out", "limits", "models", "log"):
+        parser.add_argument(f"--{name}")
+    args = parser.parse_args()
+    cell = json.loads(args.cell)
+    record = {
+        "cell": cell,
+        "machine": args.machine,
+        "stack": args.stack,
+        "environment": {"chip": "simulated"},
+        "wall_s": 1.0,
+    }
+    table = simulate(cell, args.machine, args.stack)
+    write_table(table, REQUESTS, Path(args.out), {"speedbump": json.dumps(record)})
+    with Path("measured.log").open("a") as log:
+        print(os.path.basename(args.out), file=log)  # noqa: PTH119
+
+
+if __name__ == "__main__":
+    main()
