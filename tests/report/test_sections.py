@@ -70,7 +70,7 @@ def test_rate_leaves_out_what_never_finished(tmp_path: Path) -> None:
     section = sections(study)["tokens"]
     assert section.table is not None
     assert 512 not in [row[1] for row in section.table.rows]
-    points = curve_datasets(study)["c1"]
+    points = tokens.rate_points(study.curves[0], curve_datasets(study)["c1"])
     assert [row["rate"] for row in points if row["n"] == 512] == [None]
     assert tokens.rate_finding(study.curves[0]).startswith("GPT-2 Medium on MPS makes")
 
@@ -106,7 +106,7 @@ def test_cache_benefit_inside_and_outside(tmp_path: Path) -> None:
 def test_memory_that_does_not_follow(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(slow=SLOW))
     (curve,) = study.curves
-    points = curve_datasets(study)[curve.key]
+    ((_, points),) = memory.drawn(study, curve_datasets(study))
     assert memory.memory_finding(curve, points).endswith("; no memory counter falls with it")
     following = [{**row, "torch_driver": 1e9 if row["n"] > 512 else row["torch_driver"]} for row in points]
     assert memory.memory_finding(curve, following).endswith("of 5 memory counters, driver memory falls with it")
@@ -114,7 +114,8 @@ def test_memory_that_does_not_follow(tmp_path: Path) -> None:
 
 def test_counters_not_read_are_not_drawn(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(device="cpu", stack="linux-6.1_torch-2.13.0_transformers-5.24.0"))
-    assert memory.counters(curve_datasets(study)["c1"]) == ["rss", "system_used", "swap_used"]
+    ((_, points),) = memory.drawn(study, curve_datasets(study))
+    assert memory.counters(points) == ["rss", "system_used", "swap_used"]
 
 
 def test_prompt_moves_the_onset_in_one_count_or_the_other(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
-from speedbump.report.points import MEMORY
+from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
+from speedbump.report.points import MEMORY, short, summarise_cells
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
@@ -29,44 +29,63 @@ def counters(points: Rows) -> list[str]:
     return [name for name in read if name != "rss" or "footprint" not in read]
 
 
-def drawn(study: Study, datasets: dict[str, Rows]) -> list[Curve]:
-    """The most affected curves with a counter at two lengths or more."""
-    return [curve for curve in study.curves if len(datasets.get(curve.key, [])) > 1 and counters(datasets[curve.key])][
-        :MOST
+def memory_points(study: Study, curve: Curve, points: Rows) -> Rows:
+    """The curve's points with every counter's peak in bytes."""
+    cells = summarise_cells(study.cells.filter(study.cells["series"] == curve.series))
+    peaks = {row["n_gen"]: row for row in cells.to_dicts()}
+    kept = ("n", "y", "f", "state", "bound", "piece")
+    return [
+        {
+            **{name: row[name] for name in kept},
+            **{name: short(peaks.get(row["n"], {}).get(f"{name}_peak_bytes"), 5) for name in MEMORY},
+        }
+        for row in points
     ]
+
+
+def drawn(study: Study, datasets: dict[str, Rows]) -> list[tuple[Curve, Rows]]:
+    """The most affected curves with a counter at two lengths or more, and their points."""
+    found: list[tuple[Curve, Rows]] = []
+    for curve in study.curves:
+        if len(datasets.get(curve.key, [])) > 1 and len(found) < MOST:
+            points = memory_points(study, curve, datasets[curve.key])
+            found += [(curve, points)] if counters(points) else []
+    return found
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
     """Panels with one x axis: latency, then a panel a counter."""
-    return Drawing([chart for curve in drawn(study, datasets) for chart in _panels(curve, datasets[curve.key])], {})
+    shown = drawn(study, datasets)
+    charts = [chart for curve, points in shown for chart in _panels(curve, points)]
+    return Drawing(charts, {f"memory-{curve.key}": points for curve, points in shown})
 
 
 def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
-    curves = drawn(study, datasets)
-    if not curves:
+    shown = drawn(study, datasets)
+    if not shown:
         return Section(
             "memory", "Memory", "Memory", empty="Filled by runs of two output lengths whose memory was read."
         )
     total = sum(not curve.budgets.is_empty() for curve in study.curves)
-    shown = "" if total <= len(curves) else f" The {plural(len(curves), 'curve')} most affected, of {total}."
+    more = "" if total <= len(shown) else f" The {plural(len(shown), 'curve')} most affected, of {total}."
     return Section(
         anchor="memory",
         nav="Memory",
-        finding=memory_finding(curves[0], datasets[curves[0].key]),
-        lead=f"Largest value read at a request's end, in gigabytes, under latency on the same lengths.{shown}",
+        finding=memory_finding(*shown[0]),
+        lead=f"Largest value read at a request's end, in gigabytes, under latency on the same lengths.{more}",
         key=(("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime")),
         figures=[
             Figure(
-                tuple(f"memory-{curve.key}-{name}" for name in ("y", *counters(datasets[curve.key]))),
+                tuple(f"memory-{curve.key}-{name}" for name in ("y", *counters(points))),
                 curve.spoken,
                 "",
                 (curve.key,),
             )
-            for curve in curves
+            for curve, points in shown
         ],
         caption="Counters are read between requests, so what rises and falls within a request is not seen.",
-        table=_table(curves, datasets),
+        table=_table(shown),
         file="cells",
     )
 
@@ -118,12 +137,13 @@ def _panels(curve: Curve, points: Rows) -> list[Chart]:
 
 def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str, object], labels: bool) -> Chart:
     x = length_axis(labels=labels)
-    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    data = {"curve": f"memory-{curve.key}", "spans": f"{curve.key}-spans"}
     known = [row[field] for row in points if row[field] is not None]
     if field == "y":
         y = value_axis("y", title)
         tips = [LENGTH_TIP, tip("latency_text", "latency"), tip("factor_text", "against the trend")]
-        layers = [*span_layers(x), line_layer(x, y, "y"), point_layer(x, y, "y", tips)]
+        texts = {name: LATENCY_TEXTS[name] for name in ("latency_text", "factor_text")}
+        layers = [*span_layers(x), line_layer(x, y, "y"), point_layer(x, y, "y", tips, texts)]
         ranges, values = log_range(known), [seconds(value) for value in known]
     else:
         y = value_axis("gigabytes", title, log=False)
@@ -147,17 +167,12 @@ def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str
     return make_chart(f"memory-{curve.key}-{field}", layers, data, {**lengths, **ranges}, HALF, description, 84)
 
 
-def _table(curves: list[Curve], datasets: dict[str, Rows]) -> Table:
-    names = [name for name in MEMORY if any(row[name] is not None for curve in curves for row in datasets[curve.key])]
+def _table(shown: list[tuple[Curve, Rows]]) -> Table:
+    names = [name for name in MEMORY if any(row[name] is not None for _, points in shown for row in points)]
     rows = [
-        (
-            curve.name,
-            row["n"],
-            seconds(row["y"]),
-            *(gigabytes(row[name]) for name in names),
-        )
-        for curve in curves
-        for row in datasets[curve.key]
+        (curve.name, row["n"], seconds(row["y"]), *(gigabytes(row[name]) for name in names))
+        for curve, points in shown
+        for row in points
     ]
-    columns = ("Curve", "Output length", "Latency", *(TITLES[name].capitalize() for name in names))
+    columns = ("Curve", "Output length", "Latency", *(capitalised(TITLES[name]) for name in names))
     return Table(columns, rows, frozenset(columns[1:]))
