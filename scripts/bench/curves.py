@@ -185,15 +185,15 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
 
 def _cut(curve: Curve, limit: Array) -> Curve:
     """The curve with every request stopped at the limit (log seconds a budget); one stopped ends its cell."""
-    repeats, bound = list(curve.repeats), curve.bound.copy()
+    repeats, bound, n_stopped = list(curve.repeats), curve.bound.copy(), curve.n_stopped.copy()
     for i in range(curve.n):
         values = curve.pooled(i)
         late = np.flatnonzero(values > limit[i])
         if len(late):
             finished = values[: late[0]]
             repeats[i] = (np.append(finished, limit[i]),) if len(finished) else ()
-            bound[i] = np.nan if len(finished) else limit[i]
-    return Curve(curve.budget, tuple(repeats), bound, curve.disturbed)
+            bound[i], n_stopped[i] = (np.nan, 0) if len(finished) else (limit[i], 1)
+    return Curve(curve.budget, tuple(repeats), bound, n_stopped, curve.disturbed)
 
 
 def _place_regimes(s: Scenario, rng: np.random.Generator) -> tuple[Array, list[tuple[int, int]]]:

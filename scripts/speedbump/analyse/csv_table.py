@@ -95,7 +95,7 @@ def _by_budget(lines: list[_Line]) -> Iterator[tuple[int, list[_Line]]]:
 
 
 def _request_curve(lines: list[_Line]) -> Curve:
-    budgets, repeats, bounds = [], [], []
+    budgets, repeats, bounds, counts = [], [], [], []
     for budget, own in _by_budget(lines):
         processes: dict[str, list[float]] = {}
         stopped: list[float] = []
@@ -108,7 +108,9 @@ def _request_curve(lines: list[_Line]) -> Curve:
         budgets.append(float(budget))
         repeats.append(tuple(np.sort(values) for values in processes.values()))
         bounds.append(max(stopped) if not processes else math.nan)
-    return Curve(np.array(budgets), tuple(repeats), np.array(bounds), np.zeros(len(budgets), bool))
+        counts.append(0 if processes else len(stopped))
+    disturbed = np.zeros(len(budgets), bool)
+    return Curve(np.array(budgets), tuple(repeats), np.array(bounds), np.array(counts), disturbed)
 
 
 def _published_curve(lines: list[_Line]) -> Curve:

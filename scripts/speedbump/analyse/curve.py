@@ -34,6 +34,7 @@ class Curve:
     budget: tokens, increasing, shape (n,).
     repeats: for each budget, for each process, the log seconds of its finished measured requests.
     bound: log seconds that a budget's requests took at least, where none of them finished; NaN elsewhere.
+    n_stopped: requests behind the bound, 0 where there is none.
     disturbed: every process of the budget was flagged as disturbed while it was measured.
     published: set instead of repeats for a table of means; repeats are then empty.
     """
@@ -41,6 +42,7 @@ class Curve:
     budget: Array
     repeats: tuple[tuple[Array, ...], ...]
     bound: Array
+    n_stopped: Indices
     disturbed: Flags
     published: Published | None = None
 
@@ -70,6 +72,7 @@ class Curve:
             budget=self.budget[keep],
             repeats=tuple(r for r, k in zip(self.repeats, keep, strict=True) if k),
             bound=self.bound[keep],
+            n_stopped=self.n_stopped[keep],
             disturbed=self.disturbed[keep],
             published=published,
         )
@@ -79,14 +82,16 @@ def from_repeats(budget: Array, repeats: list[Array]) -> Curve:
     """A curve measured in one process a budget. ``repeats``: seconds, one array a budget."""
     n = len(budget)
     logs = tuple((np.log(np.asarray(seconds, float)),) for seconds in repeats)
-    return Curve(np.asarray(budget, float), logs, np.full(n, np.nan), np.zeros(n, bool))
+    return Curve(np.asarray(budget, float), logs, np.full(n, np.nan), np.zeros(n, int), np.zeros(n, bool))
 
 
 def from_published(budget: Array, mean_s: Array, sd_s: Array, count: Array) -> Curve:
     """A curve of a published table. ``sd_s``: sample standard deviations, NaN where unknown."""
     n = len(budget)
     published = Published(np.asarray(mean_s, float), np.asarray(sd_s, float), np.asarray(count, float))
-    return Curve(np.asarray(budget, float), ((),) * n, np.full(n, np.nan), np.zeros(n, bool), published)
+    return Curve(
+        np.asarray(budget, float), ((),) * n, np.full(n, np.nan), np.zeros(n, int), np.zeros(n, bool), published
+    )
 
 
 def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
@@ -124,13 +129,14 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
     finished, stopped, disturbed = (rows[name].to_numpy() for name in ("finished", "stopped", "disturbed"))
     budget, first = np.unique(budgets, return_index=True)
     repeats: list[tuple[Array, ...]] = []
-    bound, flagged = np.full(len(budget), np.nan), np.zeros(len(budget), bool)
+    n = len(budget)
+    bound, n_stopped, flagged = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, bool)
     for i, (start, end) in enumerate(zip(first, [*first[1:], len(budgets)], strict=True)):
         at = slice(start, end)
         ok, value = finished[at], log_s[at]
         flagged[i] = disturbed[at].all()
         if not ok.any():
-            bound[i] = value.max()
+            bound[i], n_stopped[i] = value.max(), len(value)
             repeats.append(())
             continue
         late = stopped[at] & (value > np.median(value[ok]) + np.log(SLOW_FROM))
@@ -140,4 +146,4 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
         owner = process[at][keep]
         cuts = np.flatnonzero(np.diff(owner)) + 1
         repeats.append(tuple(np.split(value[keep], cuts)))
-    return Curve(budget.astype(float), tuple(repeats), bound, flagged)
+    return Curve(budget.astype(float), tuple(repeats), bound, n_stopped, flagged)
