@@ -46,8 +46,8 @@ class Score:
     seconds: float = 0.0
 
     def add(self, answer: Answer, truth: Truth, seconds: float = 0.0) -> None:
-        """Count one series. Found: at least half of the regime's budgets. Noticed: found, or the verdict is
-        undetermined. False alarm: a regime that shares no budget with a true one. Error and coverage of the
+        """Count one series. Found: at least half of the regime's budgets. Noticed: at least one of its budgets
+        is in a regime, or the verdict is undetermined. False alarm: a regime that shares no budget with a true one. Error and coverage of the
         slow-down: where the budgets are exact.
         """
         self.series += 1
@@ -60,7 +60,7 @@ class Score:
             shared = [min(last, b) - max(first, a) + 1 for a, b in answer.regimes]
             touched |= {k for k, overlap in enumerate(shared) if overlap > 0}
             hits = [k for k, overlap in enumerate(shared) if overlap >= max(0.5 * (last - first + 1), 1)]
-            self.noticed += bool(hits) or undetermined
+            self.noticed += any(overlap > 0 for overlap in shared) or undetermined
             if not hits:
                 continue
             self.found += 1

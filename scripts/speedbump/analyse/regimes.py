@@ -197,6 +197,8 @@ def states_in_words(anatomy: Anatomy) -> list[str]:
         words[inside[anatomy.p_slow[inside] >= SURELY_SLOW]] = "slow"
     for segment in anatomy.doubtful:
         words[segment.first : segment.last + 1] = "unclear"
+    if anatomy.doubtful_end is not None:
+        words[anatomy.doubtful_end.first : anatomy.doubtful_end.last + 1] = "unclear"
     words[anatomy.unstable] = "unclear"
     return [str(word) for word in words]
 

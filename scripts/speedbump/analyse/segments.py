@@ -10,6 +10,7 @@ from speedbump.analyse.chance import Disturbances, disturbed_requests
 from speedbump.analyse.confidence import Interval, slowdown_interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.detection import detectable_slowdown
+from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
 from speedbump.analyse.evidence import CLEARLY, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
 from speedbump.analyse.monotonicity import Fall, largest_fall
@@ -48,6 +49,7 @@ class Anatomy:
 
     reading, expectation: None where no two budgets can be read as normal; p_slow and detectable are NaN then.
     unstable: the budget's requests, or processes, sit in both states.
+    doubtful_end: looked for where no stretch looks slow.
     """
 
     curve: Curve
@@ -59,6 +61,7 @@ class Anatomy:
     unstable: Flags
     detectable: Array
     segments: tuple[Segment, ...]
+    doubtful_end: DoubtfulEnd | None
     fall: Fall | None
 
     @property
@@ -78,7 +81,7 @@ def dissect(curve: Curve) -> Anatomy:
     if reading is None:
         unknown = np.full(curve.n, np.nan)
         no = np.zeros(curve.n, bool)
-        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), fall)
+        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), None, fall)
     x = np.log(curve.budget)
     normal = reading.normal(curve)
     expectation = expect(reading.trend, x, summary, normal)
@@ -91,8 +94,9 @@ def dissect(curve: Curve) -> Anatomy:
         for first, last in runs(reading.slow)
     )
     unstable = find_unstable(curve, expectation, segments, disturbances)
+    end = None if segments else find_doubtful_end(curve, summary, reading, x)
     detectable = detectable_slowdown(x, summary, reading.trend)
-    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, fall)
+    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
 
 
 def _describe(

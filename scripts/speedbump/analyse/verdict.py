@@ -51,6 +51,12 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
     if falls and anatomy.fall is not None:
         low, high = (int(curve.budget[i]) for i in (anatomy.fall.before, anatomy.fall.after))
         return f"latency falls by {anatomy.fall.ratio:.2f} from {low} to {high} tokens, but no stretch stands out"
+    if anatomy.doubtful_end is not None:
+        end = anatomy.doubtful_end
+        return (
+            f"{span(curve, end.first, end.last)}: {end.slowdown.value:.1f} times what the others suggest, which a "
+            f"bend of the curve could explain and so could a slow regime"
+        )
     if curve.n < LEAST_BUDGETS:
         return f"{curve.n} budgets are too few to call the curve smooth"
     return None
@@ -85,6 +91,10 @@ def what_next(anatomy: Anatomy) -> str | None:
             parts.append(f"To confirm the regime {where}, measure {_listed(again)} in another process.")
         if segment.brackets.recovery[1] is None:
             parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
+    if anatomy.doubtful_end is not None:
+        where = "below" if anatomy.doubtful_end.first == 0 else "beyond"
+        at_end = anatomy.doubtful_end.first if where == "below" else anatomy.doubtful_end.last
+        parts.append(f"Measure budgets {where} {int(curve.budget[at_end])}, and between it and its neighbour.")
     if curve.n < LEAST_BUDGETS and not anatomy.accepted:
         parts.append("Measure at least four budgets.")
     return " ".join(parts) or None
