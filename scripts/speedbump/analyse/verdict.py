@@ -86,7 +86,7 @@ def what_next(anatomy: Anatomy) -> str | None:
         parts.append("Measure more budgets on both sides, until at least three are normal.")
     for segment in anatomy.accepted:
         if not is_confirmed(anatomy, segment):
-            again = sorted({curve.budget[i] for i in confirming_budgets(segment)})
+            again = [curve.budget[i] for i in confirming_budgets(anatomy, segment)]
             where = span(curve, segment.first, segment.last)
             parts.append(f"To confirm the regime {where}, measure {_listed(again)} in another process.")
         if segment.brackets.recovery[1] is None:
@@ -100,19 +100,23 @@ def what_next(anatomy: Anatomy) -> str | None:
     return " ".join(parts) or None
 
 
-def confirming_budgets(segment: Segment) -> list[int]:
-    """Indices of the budgets that must be seen in a second process: the edges on both sides, one inside."""
+def confirming_budgets(anatomy: Anatomy, segment: Segment) -> list[int]:
+    """Indices of the budgets that are still to be seen in a second process: of the edges on both sides, and of
+    the inner budgets the middle one unless another was.
+    """
+    assert anatomy.expectation is not None
+    seen = anatomy.curve.n_processes_beyond(anatomy.expectation.log_latency + math.log(SLOW_FROM)) >= 2
+    seen &= ~anatomy.unstable
     (last_normal, first_slow), (last_slow, first_normal) = segment.brackets.onset, segment.brackets.recovery
-    middle = (first_slow + last_slow) // 2
-    wanted = (last_normal, first_slow, middle, last_slow, first_normal)
-    return sorted({i for i in wanted if i is not None})
+    wanted = {i for i in (last_normal, first_slow, last_slow, first_normal) if i is not None}
+    if last_slow - first_slow > 1 and not seen[first_slow + 1 : last_slow].any():
+        wanted.add((first_slow + last_slow) // 2)
+    return sorted(i for i in wanted if not seen[i])
 
 
 def is_confirmed(anatomy: Anatomy, segment: Segment) -> bool:
     """Whether its edges and one inner budget were measured in at least two processes that agree."""
-    wanted = confirming_budgets(segment)
-    processes = anatomy.curve.n_processes
-    return bool((processes[wanted] >= 2).all() and not anatomy.unstable[wanted].any())
+    return not confirming_budgets(anatomy, segment)
 
 
 def _listed(budgets: list[float]) -> str:
