@@ -11,7 +11,7 @@ from speedbump.analyse.curve import Array, Curve, Flags
 CONSENSUS = 0.9
 """Share of a place's requests that must be slow before the place is."""
 REQUEST_RATE = 0.05
-PROCESS_RATE = 0.02
+PROCESS_RATE = 0.05
 """Shares of requests, and of processes, that are expected to be disturbed."""
 _PRIOR_COUNT = 20.0
 _PRIOR_FROM = 1.5
