@@ -12,6 +12,7 @@ import polars as pl
 from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.evidence import CLEARLY
 from speedbump.analyse.regimes import Findings
+from speedbump.analyse.verdict import SUSPECT
 
 Row = dict[str, Any]
 
@@ -178,6 +179,9 @@ def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Pla
     for budget in known.budgets:
         if budget["unstable"]:
             yield _settle(known, settings, budget["n_gen"], "repeat", "requests sit in both states")
+        elif budget["state"] == "unclear" and (budget["p_slow"] or 0.0) >= SUSPECT and not _in_regime(known, budget):
+            why = f"slow with probability {budget['p_slow']:.2f}"
+            yield _settle(known, settings, budget["n_gen"], "repeat", why)
     for regime in known.regimes:
         if not regime["accepted"]:
             why = f"looks slow, evidence too weak ({regime['reason']})"
@@ -188,6 +192,10 @@ def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Pla
         if regime["accepted"] and not regime["confirmed"]:
             yield from _confirm(known, settings, regime, round == settings.rounds)
     yield from _fill_gaps(known, settings)
+
+
+def _in_regime(known: _Known, budget: Row) -> bool:
+    return any(r["first_slow"] <= budget["n_gen"] <= r["last_slow"] for r in known.regimes)
 
 
 def _bisect(known: _Known, settings: Refinement, regime: Row) -> Iterator[Planned | None]:

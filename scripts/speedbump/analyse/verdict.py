@@ -9,6 +9,8 @@ from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.evidence import span
 from speedbump.analyse.segments import Anatomy, Segment
 
+SUSPECT = 0.15
+"""From this probability of the slow state on, a budget read as normal keeps a curve from being called smooth."""
 LEAST_BUDGETS = 4
 """Fewer budgets without a regime are too few to call a curve smooth."""
 
@@ -51,6 +53,10 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
     if falls and anatomy.fall is not None:
         low, high = (int(curve.budget[i]) for i in (anatomy.fall.before, anatomy.fall.after))
         return f"latency falls by {anatomy.fall.ratio:.2f} from {low} to {high} tokens, but no stretch stands out"
+    suspects = suspected(anatomy)
+    if suspects:
+        likeliest = max(suspects, key=lambda i: float(anatomy.p_slow[i]))
+        return f"{span(curve, likeliest, likeliest)}: slow with probability {anatomy.p_slow[likeliest]:.2f}"
     if anatomy.doubtful_end is not None:
         end = anatomy.doubtful_end
         return (
@@ -60,6 +66,11 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
     if curve.n < LEAST_BUDGETS:
         return f"{curve.n} budgets are too few to call the curve smooth"
     return None
+
+
+def suspected(anatomy: Anatomy) -> list[int]:
+    """Budgets read as normal that may well be slow."""
+    return [int(i) for i in np.flatnonzero(anatomy.normal & (anatomy.p_slow >= SUSPECT))]
 
 
 def _both_states(anatomy: Anatomy, i: int) -> str:
@@ -79,9 +90,10 @@ def what_next(anatomy: Anatomy) -> str | None:
         return "Measure more budgets, smaller and larger ones."
     if anatomy.reading is None:
         return "Measure smaller budgets, until at least three are normal."
-    unsure = sorted({i for s in anatomy.doubtful for i in (s.first, s.last)} | set(np.flatnonzero(anatomy.unstable)))
+    unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
+    unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
     if unsure:
-        parts.append(f"Measure {_listed([curve.budget[i] for i in unsure])} again, in another process.")
+        parts.append(f"Measure {_listed([curve.budget[i] for i in sorted(unsure)])} again, in another process.")
     if int(anatomy.normal.sum()) < 3:
         parts.append("Measure more budgets on both sides, until at least three are normal.")
     for segment in anatomy.accepted:
