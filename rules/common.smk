@@ -57,7 +57,7 @@ try:
     MACHINE = config.get("machine") or find_machine()
     STACK = config.get("stack") or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, recall_devices(Path(DEVICES), probe_devices, say))
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
 except (StudyError, ModelError, StackError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
