@@ -22,7 +22,13 @@ rule collect_requests:
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, partial=PARTIAL),
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards: write_list("collect_requests", {name: files_of(name) for name in SCAN}),
+        runs=lambda wildcards: write_list(
+            "collect_requests",
+            {
+                "experiments": {name: files_of(name) for name in SCAN},
+                "other_stacks": runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS)),
+            },
+        ),
     shell:
         f"{PYTHON}"
         " {input.script:q} --runs {params.runs:q} --study {params.study:q}"
