@@ -9,7 +9,6 @@ from transformers.cache_utils import Cache, DynamicCache, StaticCache
 
 from speedbump.measure.decode import Step
 
-
 Arguments = Callable[[Cache, int, torch.Tensor], dict[str, Any]]
 """Keywords for a forward with a cache that has seen so many tokens, and new ids of shape (batch, tokens)."""
 
