@@ -1,8 +1,10 @@
 """A section of the page: its finding, its pictures and its table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from speedbump.report.curves import Curve
 
 MOST_ROWS = 500
 """A longer table slows the page down and is read by nobody there."""
@@ -30,6 +32,22 @@ class Table:
         return " ".join(part for part in (self.caption, more) if part)
 
 
+Key = Sequence[tuple[str, str]]
+"""Symbols, as classes of the style sheet, and what they mean."""
+
+NEEDS = {"slow": "slow", "off": "unclear", "triangle": "bound"}
+
+
+def relevant(key: Key, curves: Iterable[Curve]) -> Key:
+    """The symbols that the curves' pictures hold: none of slow regimes, doubt or bounds where there is none."""
+    present: set[str] = set()
+    for curve in curves:
+        present.update(curve.budgets["state"].unique())
+        present.update(["bound"] if curve.budgets["lower_bound"].any() else [])
+    absent = {symbol for symbol, needed in NEEDS.items() if needed not in present}
+    return [(symbol, meaning) for symbol, meaning in key if not absent & set(symbol.split())]
+
+
 @dataclass(frozen=True)
 class Figure:
     """Charts that belong together, with a heading of their own when the section has several."""
@@ -49,8 +67,7 @@ class Section:
     nav: str
     finding: str
     lead: str = ""
-    key: Sequence[tuple[str, str]] = ()
-    """Symbols (a class of the style sheet) and what they mean."""
+    key: Key = ()
     figures: Sequence[Figure] = ()
     small: Sequence[Figure] = ()
     """Figures of the curves that there is no room to show large."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.analyse.workload import Workload, read_workload
 from speedbump.report.curves import Curve, make_curves
 from speedbump.tables import BUDGETS, CELLS, FAULTS, REGIMES, REQUESTS, SERIES, read_table
 
@@ -39,6 +40,8 @@ class Study:
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""
+    workload: Workload | None = None
+    """The lengths an application really uses, where the folder has a workload.csv."""
 
     @cached_property
     def curves(self) -> list[Curve]:
@@ -79,9 +82,11 @@ class Study:
 
 
 def read_study(folder: str | Path) -> Study:
-    """Read a study's folder. Raises TableError or OSError naming the file that is missing or wrong."""
+    """Read a study's folder. Raises TableError, WorkloadError or OSError naming the file that is missing or wrong."""
     folder = Path(folder)
     tables = {table.name: read_table(folder / f"{table.name}.parquet", table) for table in TABLES}
     about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    return Study(**tables, about=about, environments=environments)
+    lengths = folder / "workload.csv"
+    workload = read_workload(lengths) if lengths.is_file() else None
+    return Study(**tables, about=about, environments=environments, workload=workload)
