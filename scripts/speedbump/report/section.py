@@ -1,7 +1,7 @@
 """A section of the page: its finding, its pictures and its table."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from speedbump.report.curves import Curve
@@ -12,12 +12,16 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Table:
-    """Values behind a picture. ``numeric``: names of the columns that are set flush right."""
+    """Values behind a picture.
+
+    numeric: names of the columns that are set flush right.  icons: for cells of these words, a class of icon.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     numeric: frozenset[str] = frozenset()
     caption: str = ""
+    icons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shown(self) -> Sequence[Sequence[Any]]:
@@ -73,6 +77,8 @@ class Section:
     """Figures of the curves that there is no room to show large."""
     caption: str = ""
     table: Table | None = None
+    open: bool = False
+    """Whether the table is what the section shows, and not only the values behind a picture."""
     file: str = ""
     """The data file that holds the table's values in full, without its suffix."""
     empty: str = ""
