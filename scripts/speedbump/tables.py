@@ -258,7 +258,32 @@ REGIMES = Table(
     ),
 )
 
-TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES)
+OUTCOMES = ("holds", "differs", "can't tell", "not measured", "stated, not tabulated")
+
+CLAIMS = Table(
+    "claims",
+    (
+        _s("claim_id", "C1 to C21, as in config/reference"),
+        _s("claim", "what the paper says"),
+        _s("statistic", "what its value is"),
+        _s("paper_value", "the value in the paper, as written there"),
+        _s("unit", "of the values"),
+        _s("scope", "models, budgets and machine of the paper's value"),
+        _s("experiment", "experiment of config/paper.yaml that measures it"),
+        _s("origin", "measured, or published: the same rule over the paper's own tables"),
+        _s("machine", "whose measurements are checked; null for published"),
+        _s("stack", "under which they were made; null for published"),
+        _s("outcome", "one of: " + ", ".join(OUTCOMES)),
+        _s("value", "the statistic here, in the paper's form; null where there is none"),
+        Column("values", pl.List(pl.Float64), "its numbers, in full"),
+        _f("low", "95 % interval of a single number whose spread was measured; null otherwise"),
+        _f("high", "its upper end; null also where a request was stopped"),
+        _s("rule", "when the claim holds, when it differs, and what the value is"),
+        _s("why", "what the outcome rests on, or what is missing"),
+    ),
+)
+
+TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, CLAIMS)
 
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
