@@ -60,8 +60,8 @@ def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[st
     return text
 
 
-def describe_study(study: Study, models: Mapping[str, Model], partial: bool) -> str:
-    """What the report says of the study, as canonical JSON."""
+def describe_study(study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool) -> str:
+    """What the report says of the study, as canonical JSON; machine and stack are those that measure."""
     return json.dumps(
         {
             "name": study.study,
@@ -70,6 +70,8 @@ def describe_study(study: Study, models: Mapping[str, Model], partial: bool) -> 
             "protocol": study.protocol.model_dump(),
             "default_look": study.compare_with_paper,
             "suggests": study.suggests,
+            "machine": machine,
+            "stack": stack,
             "partial": partial,
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },
