@@ -47,7 +47,7 @@ def test_cache_off_stands_over_cache_on_with_an_interval():
         ({"device": "cpu"}, "device", "cpu"),
         ({"n_prompt": 3}, "n_prompt", "3"),
         ({"instrument": "per_step"}, "instrument", "per_step"),
-        ({"stack": "torch-3"}, "stack", "torch-3"),
+        ({"stack": "torch-10"}, "stack", "torch-10"),
         ({"machine": "m4-48gb", "stack": "torch-3"}, "machine", "m4-48gb"),
         ({"machine": "t4-16gb", "device": "cuda"}, "machine", "t4-16gb"),
     ],

@@ -1,5 +1,6 @@
 """Pairs of series that differ in one axis, compared budget by budget."""
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
@@ -55,9 +56,13 @@ def _others(axis: str, row: Row) -> tuple[Any, ...]:
 
 
 def _rank(axis: str, value: Any) -> tuple[Any, ...]:
-    """Order of an axis' values: the default before others, accelerators before the CPU, small before large."""
+    """Order of an axis' values: the default before others, accelerators before the CPU, small before large, and older
+    versions before newer.
+    """
     if axis == "device":
         return (_DEVICES.index(value),)
+    if axis == "stack":
+        return tuple(int(part) if part.isdigit() else part for part in re.split(r"(\d+)", value))
     return (value != DEFAULTS.get(axis), value)
 
 
