@@ -25,7 +25,7 @@ lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile rules
-	$(BIN)/python -m snakemake --lint
+	$(BIN)/python tests/lint_workflow.py
 
 format: .venv/ready-to-test
 	$(BIN)/ruff format .

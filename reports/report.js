@@ -66,6 +66,7 @@
     load();
     const live = document.createElement("div");
     live.className = "live drawing";
+    live.setAttribute("aria-hidden", "true"); // the plot has one text alternative, with its numbers
     plot.append(live);
     try {
       await window.vegaEmbed(live, specification(page.charts[plot.dataset.chart]), {

@@ -12,6 +12,7 @@ rule collect_requests:
     input:
         script="scripts/collect_requests.py",
         library=library("analyse"),
+        devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in SCAN for file in files_of(name))),
         bundles=[bundle for bundle in STUDY.bundles if Path(bundle).exists()],
     output:
@@ -22,12 +23,14 @@ rule collect_requests:
         f"{OUT}/logs/collect_requests.log",
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
+        folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list("collect_requests", {name: files_of(name) for name in SCAN}),
         bundles=STUDY.bundles,
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
-        "{PYTHON:q} {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {DEVICES:q}"
-        " --bundles {params.bundles:q} --origin {params.origin:q} --out {OUT:q} 2> {log:q}"
+        f"{PYTHON}"
+        " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
+        " --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
 
 
 rule segment_regimes:
@@ -43,7 +46,8 @@ rule segment_regimes:
     log:
         f"{OUT}/logs/segment_regimes.log",
     shell:
-        "{PYTHON:q} {input.script:q} {input.requests:q} --series {output.series:q}"
+        f"{PYTHON}"
+        " {input.script:q} {input.requests:q} --series {output.series:q}"
         " --regimes {output.regimes:q} --budgets {output.budgets:q} 2> {log:q}"
 
 
@@ -57,8 +61,10 @@ rule compare_series:
         comparisons=f"{OUT}/comparisons.parquet",
     log:
         f"{OUT}/logs/compare_series.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.comparisons),
     shell:
-        "{PYTHON:q} {input.script:q} {OUT:q} --out {output.comparisons:q} 2> {log:q}"
+        f"{PYTHON}" " {input.script:q} {params.folder:q} --out {output.comparisons:q} 2> {log:q}"
 
 
 rule check_claims:
@@ -72,5 +78,8 @@ rule check_claims:
         claims=f"{OUT}/claims.parquet",
     log:
         f"{OUT}/logs/check_claims.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.claims),
     shell:
-        "{PYTHON:q} {input.script:q} {OUT:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"

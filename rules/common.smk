@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from speedbump.grid.study import StudyError, read_study
 from speedbump.grid.work import describe_study, describe_work, write_work
 from speedbump.measure.devices import probe_devices
 
-PYTHON = sys.executable
 TARGETS = (
     "all",
     "measure_cell",
@@ -59,7 +59,7 @@ try:
     MACHINE = config.get("machine") or find_machine()
     STACK = config.get("stack") or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, recall_devices(Path(DEVICES), probe_devices, say))
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
 except (StudyError, ModelError, StackError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
@@ -68,16 +68,25 @@ WHOLE = f"results/studies/{STUDY.study}"
 OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
-LIMITS = STUDY.limits.model_dump_json()
 CELLS = {}
 
-os.environ["SPEEDBUMP_PROGRESS"] = WORK
+os.environ.update(SPEEDBUMP_PROGRESS=WORK)
 
 # Snakemake tells every job to use one thread; a measured process gets what its user set, or torch's own choice.
 THREAD_VARIABLES = [f"{library}_NUM_THREADS" for library in ("OMP", "GOTO", "OPENBLAS", "MKL", "NUMEXPR")]
 THREAD_VARIABLES.append("VECLIB_MAXIMUM_THREADS")
 USERS_THREADS = ["env", *(f"-u{name}" for name in THREAD_VARIABLES)]
-USERS_THREADS += [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+USERS_THREADS += [f"{name}={value}" for name, value in os.environ.items() if name in THREAD_VARIABLES]
+
+
+def words(*parts):
+    """Words of a shell command, quoted for the shell, and for Snakemake, which fills in what stands in braces."""
+    return shlex.join(parts).replace("{", "{{").replace("}", "}}")
+
+
+PYTHON = words(sys.executable)
+MEASURING_PYTHON = words(*USERS_THREADS, sys.executable)
+MEASURING_OPTIONS = words("--models", STUDY.models, "--limits", STUDY.limits.model_dump_json())
 
 
 def run_file(cell):
@@ -129,7 +138,7 @@ def files_of(experiment, rounds=None):
 
 
 def to_read(files):
-    """What a rule waits for: every run, or in a partial report those that exist."""
+    """Runs to wait for: all, or in a partial report those that exist."""
     return [file for file in files if not PARTIAL or Path(file).exists()]
 
 

@@ -24,6 +24,8 @@ if not PARTIAL:
         params:
             cell=lambda wildcards: CELLS[wildcards.cell],
         shell:
-            "{USERS_THREADS:q} {PYTHON:q} {input.script:q} --cell {params.cell:q}"
+            f"{MEASURING_PYTHON}"
+            " {input.script:q} --cell {params.cell:q}"
             " --machine {wildcards.machine:q} --stack {wildcards.stack:q}"
-            " --models {STUDY.models:q} --limits {LIMITS:q} --out {output.run:q} --log {log:q}"
+            " --out {output.run:q} --log {log:q}"
+            f" {MEASURING_OPTIONS}"

@@ -27,5 +27,6 @@ if not PARTIAL:
                 {wildcards.experiment: input.runs},
             ),
         shell:
-            "{PYTHON:q} {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
+            f"{PYTHON}"
+            " {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
             " --round {wildcards.round} --earlier {params.earlier:q} --out {output.plan:q} 2> {log:q}"

@@ -14,8 +14,11 @@ rule draw_charts:
         charts=directory(f"{OUT}/charts"),
     log:
         f"{OUT}/logs/draw_charts.log",
+    params:
+        folder=lambda wildcards, input: os.path.dirname(input.study),
     shell:
-        "{PYTHON:q} {input.script:q} {OUT:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
 
 
 rule build_site:
@@ -34,6 +37,10 @@ rule build_site:
         summary=f"{OUT}/site/summary.json",
     log:
         f"{OUT}/logs/build_site.log",
+    params:
+        folder=lambda wildcards, input: os.path.dirname(input.study),
+        site=lambda wildcards, output: os.path.dirname(output.page),
     shell:
-        "{PYTHON:q} {input.script:q} {OUT:q} --charts {input.charts:q} --reference config/reference"
-        " --templates reports --out {OUT:q}/site 2> {log:q}"
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --charts {input.charts:q} --reference config/reference"
+        " --templates reports --out {params.site:q} 2> {log:q}"

@@ -79,7 +79,13 @@ def simulate_runs(root: Path) -> int:
             }
             for request in range(3)
         ]
-        record = {"cell": json.loads(canonical(cell)), "machine": machine, "stack": stack, "environment": {}, "wall_s": 1.0}
+        record = {
+            "cell": json.loads(canonical(cell)),
+            "machine": machine,
+            "stack": stack,
+            "environment": {},
+            "wall_s": 1.0,
+        }
         table = pl.DataFrame(rows, schema=REQUESTS.schema)
         write_table(table, REQUESTS, root / entry["file"], {"speedbump": json.dumps(record)})
     return len(work)

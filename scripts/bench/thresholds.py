@@ -5,7 +5,7 @@ import numpy as np
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve
 from speedbump.analyse.segments import runs
 from speedbump.analyse.summary import summarise
-from speedbump.analyse.trend import _relative_nnls, powers_of
+from speedbump.analyse.trend import powers_of, relative_nnls
 
 Spans = list[tuple[int, int]]
 
@@ -30,7 +30,7 @@ def trimmed_envelope(curve: Curve) -> Spans:
     for _ in range(15):
         if keep.sum() < 2:
             break
-        fit = np.log(terms @ _relative_nnls(terms[keep], centre[keep], weight[keep]) + 1e-300)
+        fit = np.log(terms @ relative_nnls(terms[keep], centre[keep], weight[keep]) + 1e-300)
         kept = centre - fit <= np.log(1.35)
         if (kept == keep).all():
             break

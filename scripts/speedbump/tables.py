@@ -181,7 +181,7 @@ BUDGETS = Table(
         _s("series", "id of the series"),
         _i("n_gen", "the budget", "tokens"),
         _i("n_requests", "measured requests that finished, over all processes"),
-        _i("n_processes", "processes they come from"),
+        _i("n_processes", "processes that say something of it: requests finished, or were stopped surely late"),
         _f("latency_s", "robust centre of the requests' E2E; the longest time seen where lower_bound", "s"),
         _f("low_s", "95 % interval of the centre; null where lower_bound", "s"),
         _f("high_s", "its upper end", "s"),

@@ -1,7 +1,10 @@
 """Only changed cells rerun: each change, and the jobs it costs."""
 
+import importlib.util
 import json
+import re
 import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -65,7 +68,7 @@ def test_a_raised_protocol_makes_every_cell_new(project):
 def test_without_snakemakes_memory_nothing_is_measured_and_strange_parameters_are_reported(project):
     shutil.rmtree(project.root / ".snakemake")
     first, second, _ = project.runs
-    shutil.copy2(first, second)
+    shutil.copyfile(first, second)
     outcome = project.run()
     assert outcome.status == 0, outcome.text
     assert outcome.jobs["measure_cell"] == 0
@@ -86,17 +89,11 @@ def test_two_studies_share_cells(project):
 
 def test_another_transformers_is_another_stack_and_the_old_files_stay(project, tmp_path):
     """The installed package under another version number, found before the real one."""
-    import importlib.util
-
     real = importlib.util.find_spec("transformers").submodule_search_locations[0]
-    from pathlib import Path
-
     shadow = tmp_path / "site" / "transformers"
     shadow.mkdir(parents=True)
     for entry in Path(real).iterdir():
         if entry.name == "__init__.py":
-            import re
-
             text, count = re.subn(
                 r'^__version__ = ".*"', '__version__ = "99.1.2"', entry.read_text(), flags=re.MULTILINE
             )

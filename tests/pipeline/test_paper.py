@@ -25,7 +25,7 @@ SMALL = "tests/studies/paper.yaml"
 
 def grid_of(file: str, computes: dict):
     study = read_study(yaml.safe_load((ROOT / file).read_text()), file)
-    return expand_study(study, file, load_models(ROOT / study.models), computes).cells
+    return expand_study(study, file, load_models(ROOT / study.models), lambda: computes).cells
 
 
 def test_the_experiments_are_the_papers():

@@ -6,17 +6,28 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "config" / "reference"
+TEMPLATES = ROOT / "reports"
 
 
 def build(folder: Path) -> Path:
     """Draw and build the study in ``folder``; return its site."""
-    charts, site = folder / "charts", folder / "site"
+    draw(folder)
+    return site(folder)
+
+
+def draw(folder: Path) -> Path:
+    """Draw the study's charts; return their folder."""
+    charts = folder / "charts"
     run_script("draw_charts.py", folder, "--reference", REFERENCE, "--out", charts)
-    run_script(
-        "build_site.py", folder, "--charts", charts, "--reference", REFERENCE,
-        "--templates", ROOT / "reports", "--out", site,
-    )  # fmt: skip
-    return site
+    return charts
+
+
+def site(folder: Path) -> Path:
+    """Build the site from the charts; return its folder."""
+    out = folder / "site"
+    files = ("--charts", folder / "charts", "--reference", REFERENCE, "--templates", TEMPLATES)
+    run_script("build_site.py", folder, *files, "--out", out)
+    return out
 
 
 def run_script(name: str, *args: object) -> None:

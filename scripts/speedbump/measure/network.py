@@ -10,7 +10,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 BLOCK = 1_000_003
 """Random values drawn once and repeated; a prime, so that no two rows of a matrix are alike."""
 GAIN = 3.0
-"""Standard deviation of a matrix, times the square root of its fan-in."""
+"""Standard deviation of a matrix, times the square root of its row's length."""
+EMBEDDING = 0.01
+"""Standard deviation of embeddings: small, or the most likely token after each is itself where the head is tied."""
 
 
 def build_random(architecture: dict[str, Any], dtype: str, attention: str, device: str, seed: int) -> Any:
@@ -65,14 +67,15 @@ _RANDOM_FILLS = {
 @torch.no_grad()
 def _fill(model: torch.nn.Module, seed: int) -> None:
     block = torch.randn(BLOCK, generator=torch.Generator().manual_seed(seed))
+    embeddings = {id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)}
     offset = 0
     for name, parameter in model.named_parameters():
         if parameter.dim() < 2:
             if name.endswith("bias"):
                 parameter.zero_()
             continue
-        fan_in = parameter.shape[-1]
-        scaled = (block * (GAIN / math.sqrt(fan_in))).to(parameter.dtype).to(parameter.device)
+        deviation = EMBEDDING if id(parameter) in embeddings else GAIN / math.sqrt(parameter.shape[-1])
+        scaled = (block * deviation).to(parameter.dtype).to(parameter.device)
         flat = parameter.view(-1)
         head = min(BLOCK - offset, flat.numel())
         flat[:head] = scaled[offset : offset + head]

@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import polars as pl
+
 from speedbump.report.privacy import HOMES, identities
 
 LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "manifest"}
@@ -24,19 +26,26 @@ def defects(site: Path) -> list[str]:
     if (site / "summary.json").is_file():
         found += _summary_defects((site / "summary.json").read_text(encoding="utf-8"))
     for path in sorted(path for path in site.rglob("*") if path.is_file()):
-        found.extend(f"{path.relative_to(site)}: {leak}" for leak in leaks(path.read_bytes()))
+        found += [f"{path.relative_to(site)}: {leak}" for leak in leaks(readable(path))]
     return found
+
+
+def readable(path: Path) -> bytes:
+    """The file's bytes; of a Parquet file also its text, which is compressed there."""
+    if path.suffix != ".parquet":
+        return path.read_bytes()
+    texts = pl.read_parquet(path).select(pl.col(pl.String))
+    return path.read_bytes() + texts.write_csv().encode()
 
 
 def leaks(content: bytes, names: frozenset[str] | None = None) -> list[str]:
-    """What in the file names its maker: home folders, user and host name. Compressed parts are not opened."""
+    """What in the file names its maker: home folders, user and host name."""
     text = content.decode("utf-8", errors="replace")
     text = re.sub(r'<script type="text/plain" id="vega">.*?</script>', "", text, flags=re.DOTALL)
     found = [f"names a home folder, {match}" for match in sorted({match[0] for match in HOMES.finditer(text)})[:3]]
-    for name in sorted(identities() if names is None else names):
-        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-            found.append(f"names its user, host or home, {name}")
-    return found
+    words = sorted(identities() if names is None else names)
+    present = [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
+    return found + [f"names its user, host or home, {word}" for word in present]
 
 
 class _References(HTMLParser):

@@ -21,14 +21,14 @@ MOST_REASONS = 200
 class Coverage:
     """finding: the title.  lengths and grid: a word a curve and length, when few.  stretches: otherwise.
 
-    reasons: (curve, length, what, message) of runs that are not ok.  faults: (file, problem, message).
+    reasons: (curve, lengths, what, message) of runs that are not ok.  faults: (file, problem, message).
     """
 
     finding: str
     lengths: tuple[int, ...]
     grid: tuple[tuple[Curve, tuple[str, ...]], ...]
     stretches: tuple[tuple[Curve, tuple[tuple[str, str], ...]], ...]
-    reasons: tuple[tuple[str, int, str, str], ...]
+    reasons: tuple[tuple[str, str, str, str], ...]
     more_reasons: int
     faults: tuple[tuple[str, str, str], ...]
 
@@ -78,19 +78,29 @@ def _words(curve: Curve, cells: pl.DataFrame) -> dict[int, str]:
 def _stretches(words: dict[int, str]) -> tuple[tuple[str, str], ...]:
     stretches = []
     for word, group in groupby(words.items(), key=lambda item: item[1]):
-        inside = [n for n, _ in group]
-        count = "" if len(inside) < 3 else f" ({len(inside)})"
-        stretches.append((word, f"{lengths(inside[0], inside[-1])}{count}"))
+        stretches.append((word, _counted([n for n, _ in group])))
     return tuple(stretches)
 
 
-def _reasons(study: Study) -> list[tuple[str, int, str, str]]:
+def _reasons(study: Study) -> list[tuple[str, str, str, str]]:
     names = {curve.series: curve.name for curve in study.curves}
+    found: dict[tuple[str, str, str], list[int]] = {}
     bad = study.cells.filter(pl.col("outcome") != "ok").sort("series", "n_gen", "process")
+    for series, n_gen, outcome, message in bad.select("series", "n_gen", "outcome", "message").iter_rows():
+        inside = found.setdefault((series, outcome, message or ""), [])
+        if n_gen is not None:
+            inside.append(n_gen)
     return [
-        (names.get(series, series), n_gen, STATUSES.get(outcome, outcome), message or "")
-        for series, n_gen, outcome, message in bad.select("series", "n_gen", "outcome", "message").iter_rows()
+        (names.get(series, series), _counted(sorted(set(inside))), STATUSES.get(outcome, outcome), message)
+        for (series, outcome, message), inside in found.items()
     ]
+
+
+def _counted(inside: list[int]) -> str:
+    """``128–768 (6)``: the ends, and how many where that is not plain."""
+    if not inside:
+        return "all"
+    return lengths(inside[0], inside[-1]) + (f" ({len(inside)})" if len(inside) > 1 else "")
 
 
 def outcomes(study: Study) -> Sequence[tuple[str, int]]:

@@ -18,14 +18,14 @@ def span_layers(x: alt.X, label: bool = True) -> Layers:
     spans = chart_of("spans")
     bands = [
         spans.transform_filter(f"datum.kind == '{kind}'")
-        .mark_rect(fill=colour(fill), fillOpacity=opacity, aria=False)
+        .mark_rect(fill=colour(fill), fillOpacity=opacity)
         .encode(x=x_of("a", x), x2="z:Q")
         for kind, fill, opacity in (("edge", "slow", 0.07), ("core", "slow", 0.14), ("suspected", "off", 0.12))
     ]
     # A band of one length has no width; a rule keeps it visible.
     rules = [
         spans.transform_filter(f"datum.a == datum.z && datum.kind == '{kind}'")
-        .mark_rule(stroke=colour(stroke), strokeOpacity=0.3, strokeWidth=6, aria=False)
+        .mark_rule(stroke=colour(stroke), strokeOpacity=0.3, strokeWidth=6)
         .encode(x=x_of("a", x))
         for kind, stroke in (("core", "slow"), ("suspected", "off"))
     ]
@@ -34,7 +34,7 @@ def span_layers(x: alt.X, label: bool = True) -> Layers:
         text = (
             spans.transform_filter("datum.label != ''")
             .transform_calculate(middle="(datum.a + datum.z) / 2")
-            .mark_text(baseline="top", fill=colour("slowink"), fontWeight=600, aria=False)
+            .mark_text(baseline="top", fill=colour("slowink"), fontWeight=600)
             .encode(x=x_of("middle", x), y=alt.value(2), text="label:N")
         )
         layers.append(text)
@@ -54,9 +54,9 @@ def trend_layers(x: alt.X, y: alt.Y, field: str = "e", low: str | None = "elo", 
     line = curve.transform_filter(f"datum.{field} != null")
     layers = []
     if low and high:
-        band = line.mark_area(fill=colour("ink3"), fillOpacity=0.12, aria=False)
+        band = line.mark_area(fill=colour("ink3"), fillOpacity=0.12)
         layers.append(band.encode(x=x, y=y_of(low, y), y2=f"{high}:Q"))
-    dashed = line.mark_line(stroke=colour("ink3"), strokeDash=[4, 4], strokeWidth=1.25, aria=False)
+    dashed = line.mark_line(stroke=colour("ink3"), strokeDash=[4, 4], strokeWidth=1.25)
     return [*layers, dashed.encode(x=x, y=y_of(field, y))]
 
 
@@ -72,7 +72,7 @@ def line_layer(x: alt.X, y: alt.Y, field: str) -> alt.Chart:
     layer: alt.Chart = (
         chart_of("curve")
         .transform_filter(f"datum.{field} != null")
-        .mark_line(strokeWidth=1.25, strokeOpacity=0.6, aria=False)
+        .mark_line(strokeWidth=1.25, strokeOpacity=0.6)
         .encode(x=x, y=y_of(field, y), detail="piece:N", color=state_colour())
     )
     return layer
@@ -83,7 +83,7 @@ def interval_layer(x: alt.X, y: alt.Y, low: str, high: str) -> alt.Chart:
     layer: alt.Chart = (
         chart_of("curve")
         .transform_filter(f"datum.{low} != null && datum.{high} != null")
-        .mark_rule(strokeWidth=7, opacity=0.32, aria=False)
+        .mark_rule(strokeWidth=7, opacity=0.32)
         .encode(x=x, y=y_of(low, y), y2=f"{high}:Q", color=state_colour())
     )
     return layer
@@ -93,43 +93,43 @@ def repeat_layer(x: alt.X, y: alt.Y) -> alt.Chart:
     """Every repeat as a small dot, beside its length so that it can be told from the centre."""
     layer: alt.Chart = (
         chart_of("repeats")
-        .mark_circle(size=14, opacity=0.55, xOffset=8, aria=False)
+        .mark_circle(size=14, opacity=0.55, xOffset=8)
         .encode(x=x, y=y_of("y", y), color=state_colour())
     )
     return layer
 
 
-def point_layers(x: alt.X, y: alt.Y, field: str, tooltip: list[alt.Tooltip], size: int = 46) -> Layers:
-    """The centre of each length; a triangle where it is only known to be at least that."""
-    measured = chart_of("curve").transform_filter(f"datum.{field} != null")
-    layers = []
-    for bound, shape in (("!datum.bound", "circle"), ("datum.bound", "triangle-up")):
-        points = measured.transform_filter(bound).transform_calculate(**TOOLTIP_TEXTS)
-        marks = points.mark_point(
-            filled=True,
-            shape=shape,
-            size=size if shape == "circle" else 2 * size,
-            opacity=1,
-            stroke=colour("bg"),
-            strokeWidth=1,
+def point_layer(
+    x: alt.X, y: alt.Y, field: str, tooltip: list[alt.Tooltip], texts: dict[str, str], size: int = 46
+) -> alt.Chart:
+    """The centre of each length; a triangle where it is only known to be at least that. texts: for the tooltip."""
+    layer: alt.Chart = (
+        chart_of("curve")
+        .transform_filter(f"datum.{field} != null")
+        .transform_calculate(**texts)
+        .mark_point(filled=True, size=size, opacity=1, stroke=colour("bg"), strokeWidth=1)
+        .encode(
+            x=x,
+            y=y_of(field, y),
+            color=state_colour(),
+            shape=alt.Shape("bound:N").scale(domain=[False, True], range=["circle", "triangle-up"]),
+            tooltip=tooltip,
         )
-        layers.append(marks.encode(x=x, y=y_of(field, y), color=state_colour(), tooltip=tooltip))
-    return layers
+    )
+    return layer
 
 
-def _text(field: str, unit: str, missing: str = "not measured", prefix: str = "''") -> str:
+def tooltip_text(field: str, unit: str, missing: str = "not measured", prefix: str = "''") -> str:
+    """A Vega expression for a number as text: one that is missing would be formatted as zero."""
     return f"datum.{field} == null ? '{missing}' : {prefix} + format(datum.{field}, '.3~r') + '{unit}'"
 
 
 AT_LEAST = "(datum.bound ? 'at least ' : '')"
-# A missing number would be formatted as zero; text says what it is.
-TOOLTIP_TEXTS = {
-    "latency_text": _text("y", " s", prefix=AT_LEAST),
-    "interval_text": _text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
-    "expected_text": _text("e", " s", missing="no trend"),
-    "factor_text": _text("f", "×", missing="no trend", prefix=AT_LEAST),
-    "rate_text": _text("rate", " tokens/s"),
-    "rate_expected_text": _text("rate_e", " tokens/s", missing="no trend"),
+LATENCY_TEXTS = {
+    "latency_text": tooltip_text("y", " s", prefix=AT_LEAST),
+    "interval_text": tooltip_text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
+    "expected_text": tooltip_text("e", " s", missing="no trend"),
+    "factor_text": tooltip_text("f", "×", missing="no trend", prefix=AT_LEAST),
 }
 
 

@@ -56,7 +56,7 @@ def build_page(
         lstrip_blocks=True,
     )
     environment.filters |= {"plural": plural, "spans": spans_words, "duration": duration, "whole_words": whole_words}
-    sections = [section.describe(study, published) for section in SECTIONS]
+    sections = [section.describe(study, drawing.datasets, published) for section in SECTIONS]
     descriptions = {chart.name: chart.description for chart in drawing.charts}
     return environment.get_template("report.html.j2").render(
         version=speedbump.__version__,

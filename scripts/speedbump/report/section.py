@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MOST_ROWS = 500
+"""A longer table slows the page down and is read by nobody there."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -13,6 +16,18 @@ class Table:
     rows: Sequence[Sequence[Any]]
     numeric: frozenset[str] = frozenset()
     caption: str = ""
+
+    @property
+    def shown(self) -> Sequence[Sequence[Any]]:
+        """The rows that the page holds; the data file holds all."""
+        return self.rows[:MOST_ROWS]
+
+    @property
+    def note(self) -> str:
+        """The caption, and how many rows are left to the data file."""
+        left = len(self.rows) - len(self.shown)
+        more = f"{left:,} more rows are in the data file." if left > 0 else ""
+        return " ".join(part for part in (self.caption, more) if part)
 
 
 @dataclass(frozen=True)

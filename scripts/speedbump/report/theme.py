@@ -74,9 +74,9 @@ def value_axis(field: str, title: str, log: bool = True) -> alt.Y:
     return alt.Y(f"{field}:Q").scale(scale).axis(axis)
 
 
-def state_colour() -> alt.Color:
+def state_colour(field: str = "state") -> alt.Color:
     """Colour by the state of a length: normal, slow, unclear."""
-    return alt.Color("state:N").scale(domain=list(STATES), range=list(STATE_COLOURS))
+    return alt.Color(f"{field}:N").scale(domain=list(STATES), range=list(STATE_COLOURS))
 
 
 def length_range(lengths: list[int], width: int) -> dict[str, Any]:
@@ -90,7 +90,8 @@ def length_range(lengths: list[int], width: int) -> dict[str, Any]:
 def log_range(values: list[float]) -> dict[str, Any]:
     """Parameters of a logarithmic ``value_axis``: room above and below, ticks at 1, 2 and 5 times powers of ten."""
     low, high = min(values), max(values)
-    low, high = low / 1.35, high * 1.6
+    room = (high / low) ** 0.14
+    low, high = low / max(1.35, room**0.4), high * max(1.6, room)
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for mantissas in ((1, 2, 5), (1, 3), (1,)):
         ticks = [_tidy(m * 10.0**d) for d in decades for m in mantissas if low <= m * 10.0**d <= high]
@@ -101,7 +102,7 @@ def log_range(values: list[float]) -> dict[str, Any]:
 
 def linear_range(values: list[float]) -> dict[str, Any]:
     """Parameters of a linear ``value_axis`` that starts at zero."""
-    top = max(values) * 1.12
+    top = max(values) * 1.12 or 1.0
     step = nice_step(top / 4)
     return {"y_min": 0, "y_max": top, "y_ticks": [_tidy(step * n) for n in range(int(top / step) + 1)]}
 
@@ -117,9 +118,14 @@ def _length_ticks(lengths: list[int], room: int) -> list[int]:
     narrowest = min((after - before for before, after in pairwise(lengths)), default=1)
     if len(lengths) <= room and narrowest * room >= high - low:
         return lengths
-    for step in (2**power for power in range(20)):
+    return round_lengths(low, high, room)
+
+
+def round_lengths(low: int, high: int, most: int) -> list[int]:
+    """Multiples of a power of two from low to high, as many as fit into ``most``."""
+    for step in (2**power for power in range(30)):
         ticks = list(range(-(-low // step) * step, high + 1, step))
-        if 0 < len(ticks) <= room:
+        if 0 < len(ticks) <= most:
             return ticks
     return [low, high]
 

@@ -68,7 +68,8 @@ def _verdict(curves: Sequence[Curve]) -> tuple[str, list[str]]:
     if slow:
         return _slow_curves(slow, len(measured)), _rest(curves, without=slow)
     if len(smooth) == len(measured):
-        main = f"no slow regime was found in any of {plural(len(measured), 'measured curve')}{_limits(smooth)}"
+        any_of = "either" if len(measured) == 2 else "any"
+        main = f"no slow regime was found in {any_of} of {len(measured)} measured curves{_limits(smooth)}"
     elif smooth:
         main = f"no slow regime was found in {len(smooth)} of {plural(len(measured), 'measured curve')}"
     else:
@@ -83,7 +84,8 @@ def _slow_curves(slow: Sequence[Curve], n_measured: int) -> str:
     if len(slow) == 1:
         lead = f"1 of {plural(n_measured, 'measured curve')} falls into a slow regime: {worst.spoken}"
         return f"{lead} takes {factor(regime)} what its trend expects {where(regime)}, {surety(regime)}"
-    count = f"all {n_measured}" if len(slow) == n_measured else f"{len(slow)} of {n_measured}"
+    every = "both" if n_measured == 2 else f"all {n_measured}"
+    count = every if len(slow) == n_measured else f"{len(slow)} of {n_measured}"
     lead = f"{count} measured curves fall into a slow regime"
     place = f"{where(regime)}, {surety(regime)}"
     return f"{lead}; the worst, {worst.spoken}, takes {factor(regime)} what its trend expects {place}"
@@ -252,7 +254,7 @@ def latency_finding(curves: Sequence[Curve]) -> str:
         back = sum(not any(regime.open_right for regime in curve.accepted) for curve in slow)
         first = min(regime.first_slow for curve in slow for regime in curve.accepted)
         last = max(regime.last_slow for curve in slow for regime in curve.accepted)
-        noun = "curve leaves its" if len(slow) == 1 else "curves leave their"
+        noun = f"curve{'s' if len(measured) > 1 else ''} {'leaves its' if len(slow) == 1 else 'leave their'}"
         returned = "and returns" if len(slow) == back == 1 else f"and {back} of them return{'s' if back == 1 else ''}"
         text = f"{len(slow)} of {len(measured)} {noun} trend {_within(first, last)}"
         return f"{text} {returned}" if back else f"{text}, and no return was seen"

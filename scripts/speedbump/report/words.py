@@ -12,7 +12,9 @@ def seconds(value: float | None) -> str:
 
 
 def times(value: float) -> str:
-    """A ratio: ``1.9×``, ``14.6×``, ``103×``."""
+    """A ratio: ``0.092×``, ``1.05×``, ``1.9×``, ``14.6×``, ``103×``."""
+    if value < 0.095:
+        return f"{value:.2g}×"
     return f"{value:.2f}×" if value < 1.095 else f"{value:.1f}×" if value < 99.5 else f"{value:.0f}×"
 
 

@@ -5,7 +5,19 @@ from typing import Protocol
 from speedbump.report.charts import Drawing, Rows
 from speedbump.report.published import Published
 from speedbump.report.section import Section
-from speedbump.report.sections import latency, tokens
+from speedbump.report.sections import (
+    cache,
+    claims,
+    devices,
+    latency,
+    lifetime,
+    memory,
+    phases,
+    prompt,
+    stacks,
+    steps,
+    tokens,
+)
 from speedbump.report.study import Study
 
 
@@ -15,8 +27,20 @@ class ChartSection(Protocol):
     def draw(self, study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
         """Its charts over the shared data sets, and data sets of its own."""
 
-    def describe(self, study: Study, published: Published) -> Section:
+    def describe(self, study: Study, datasets: dict[str, Rows], published: Published) -> Section:
         """Its finding, figures and table."""
 
 
-SECTIONS: tuple[ChartSection, ...] = (latency, tokens)
+SECTIONS: tuple[ChartSection, ...] = (
+    latency,
+    tokens,
+    steps,
+    phases,
+    cache,
+    memory,
+    prompt,
+    lifetime,
+    stacks,
+    devices,
+    claims,
+)

@@ -3,10 +3,11 @@
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
 from speedbump.report.layers import (
+    LATENCY_TEXTS,
     LENGTH_TIP,
     interval_layer,
     line_layer,
-    point_layers,
+    point_layer,
     repeat_layer,
     span_layers,
     tip,
@@ -21,6 +22,8 @@ from speedbump.report.words import digits, plural, seconds, times
 
 FULL = 6
 """Curves drawn in full, with every repeat; the others follow smaller."""
+MOST_REPEATS = 600
+"""More dots than these in one chart hide each other."""
 COMPACT_WIDTH, COMPACT_HEIGHT = 310, 150
 
 KEY = (
@@ -63,7 +66,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     return Drawing(charts, extra)
 
 
-def describe(study: Study, published: Published) -> Section:
+def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
     curves = drawn(study)
     finding = latency_finding(study.curves)
@@ -92,15 +95,18 @@ def _figure(curve: Curve, heading: str, note: str = "") -> Figure:
 
 def _full(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
     x, y = length_axis(), value_axis("y", "seconds (log scale)")
+    repeats = datasets[f"{curve.key}-repeats"]
     layers = [
         *span_layers(x),
         *trend_layers(x, y),
         line_layer(x, y, "y"),
         interval_layer(x, y, "lo", "hi"),
-        repeat_layer(x, y),
-        *point_layers(x, y, "y", TIPS),
+        *([repeat_layer(x, y)] if len(repeats) <= MOST_REPEATS else []),
+        point_layer(x, y, "y", TIPS, LATENCY_TEXTS),
     ]
-    data = {"curve": curve.key, "repeats": f"{curve.key}-repeats", "spans": f"{curve.key}-spans"}
+    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    if len(repeats) <= MOST_REPEATS:
+        data["repeats"] = f"{curve.key}-repeats"
     return make_chart(
         f"latency-{curve.key}", layers, data, _ranges(curve, datasets, width), width, describe_curve(curve)
     )
@@ -112,7 +118,7 @@ def _compact(curve: Curve, datasets: dict[str, Rows]) -> Chart:
         *span_layers(x, label=False),
         *trend_layers(x, y, low=None, high=None),
         line_layer(x, y, "y"),
-        *point_layers(x, y, "y", TIPS, size=18),
+        point_layer(x, y, "y", TIPS, LATENCY_TEXTS, size=18),
     ]
     data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
     parameters = _ranges(curve, datasets, COMPACT_WIDTH)

@@ -1,0 +1,44 @@
+"""A real browser, offline, and the sites it opens."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import simulated
+from building import build
+from playwright.sync_api import Browser, sync_playwright
+from simulated import simulate
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def showcase(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with every section."""
+    return build(simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase()))
+
+
+@pytest.fixture(scope="session")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with one smooth curve and the published one."""
+    return build(simulate(tmp_path_factory.mktemp("first"), simulated.first_look(), default_look=True, partial=True))

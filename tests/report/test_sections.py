@@ -1,0 +1,182 @@
+"""Each section's finding, on curves whose truth is known."""
+
+from pathlib import Path
+
+import pytest
+import simulated
+from building import REFERENCE
+from simulated import Line, Slow, simulate
+
+from speedbump.report.drawing import curve_datasets, draw_study
+from speedbump.report.published import read_published
+from speedbump.report.section import Section
+from speedbump.report.sections import SECTIONS, cache, devices, lifetime, memory, phases, prompt, stacks, steps, tokens
+from speedbump.report.study import Study, read_study
+
+OTHER_STACK = "macos-14.8_torch-2.14.0_transformers-4.57.6"
+SLOW = (Slow(512, 512, 10.0),)
+
+
+def study_of(folder: Path, *lines: Line) -> Study:
+    return read_study(simulate(folder, list(lines)))
+
+
+def sections(study: Study) -> dict[str, Section]:
+    published = read_published(REFERENCE)
+    found = [section.describe(study, curve_datasets(study), published) for section in SECTIONS]
+    return {section.anchor: section for section in found}
+
+
+def test_order_is_the_page_s(tmp_path: Path) -> None:
+    found = sections(study_of(tmp_path, Line()))
+    assert list(found) == [
+        "latency", "tokens", "steps", "phases", "cache", "memory", "prompt", "lifetime", "stacks", "devices", "claims",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["showcase", "first_look", "empty"])
+def test_every_figure_is_drawn_and_every_chart_is_shown(tmp_path: Path, kind: str) -> None:
+    lines = {"showcase": simulated.showcase, "first_look": simulated.first_look, "empty": list}[kind]()
+    study = read_study(simulate(tmp_path, lines, default_look=kind == "first_look"))
+    drawing = draw_study(study, read_published(REFERENCE))
+    drawn = [chart.name for chart in drawing.charts]
+    found = sections(study).values()
+    shown = [name for section in found for figure in (*section.figures, *section.small) for name in figure.charts]
+    assert sorted(drawn) == sorted(shown)
+    assert len(set(drawn)) == len(drawn)
+    for chart in drawing.charts:
+        assert chart.description
+        assert set(chart.data.values()) <= set(drawing.datasets)
+
+
+def test_section_without_data_says_what_would_fill_it(tmp_path: Path) -> None:
+    found = sections(study_of(tmp_path))
+    for section in found.values():
+        assert section.empty.startswith("Filled by"), section.anchor
+        assert "\n" not in section.empty
+    assert not sections(study_of(tmp_path, Line()))["latency"].empty
+
+
+def test_tables_hold_the_values_of_what_is_drawn(tmp_path: Path) -> None:
+    table = sections(study_of(tmp_path, Line(slow=SLOW, stopped={768: 300.0})))["latency"].table
+    assert table is not None
+    assert [row[1] for row in table.rows] == list(simulated.GRID)
+    assert table.rows[-1][2] == "at least 300"
+    assert {row[-1] for row in table.rows} == {"normal", "slow"}
+
+
+def test_rate_leaves_out_what_never_finished(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW, stopped={512: 90.0}))
+    section = sections(study)["tokens"]
+    assert section.table is not None
+    assert 512 not in [row[1] for row in section.table.rows]
+    points = tokens.rate_points(study.curves[0], curve_datasets(study)["c1"])
+    assert [row["rate"] for row in points if row["n"] == 512] == [None]
+    assert tokens.rate_finding(study.curves[0]).startswith("GPT-2 Medium on MPS makes")
+
+
+def test_rate_names_the_neighbour(tmp_path: Path) -> None:
+    (curve,) = study_of(tmp_path, Line(slow=SLOW)).curves
+    assert " tokens per second at 512 tokens and " in tokens.rate_finding(curve)
+    assert tokens.rate_finding(curve).endswith(" at 384")
+
+
+def test_excess_is_in_decode(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW))
+    (curve,) = study.curves
+    finding = phases.phase_finding(curve, phases.times_of(study, curve))
+    assert finding.startswith("100% of what 512 tokens take more than 384 is decode: prefill takes 56.0 ms of ")
+
+
+def test_prefill_share_of_a_smooth_curve(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line())
+    (curve,) = study.curves
+    assert phases.phase_finding(curve, phases.times_of(study, curve)).startswith("Prefill is 0.")
+
+
+def test_cache_benefit_inside_and_outside(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(axes={"kv_cache": "off"}))
+    ((on, off),) = cache.pairs(study)
+    assert (on.row["kv_cache"], off.row["kv_cache"]) == ("dynamic", "off")
+    finding = sections(study)["cache"].finding
+    assert finding.startswith("GPT-2 Medium on MPS takes ")
+    assert " as long without the cache outside the slow regime, and 0." in finding
+
+
+def test_memory_that_does_not_follow(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW))
+    (curve,) = study.curves
+    ((_, points),) = memory.drawn(study, curve_datasets(study))
+    assert memory.memory_finding(curve, points).endswith("; no memory counter falls with it")
+    following = [{**row, "torch_driver": 1e9 if row["n"] > 512 else row["torch_driver"]} for row in points]
+    assert memory.memory_finding(curve, following).endswith("of 5 memory counters, driver memory falls with it")
+
+
+def test_counters_not_read_are_not_drawn(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(device="cpu", stack="linux-6.1_torch-2.13.0_transformers-5.24.0"))
+    ((_, points),) = memory.drawn(study, curve_datasets(study))
+    assert memory.counters(points) == ["rss", "system_used", "swap_used"]
+
+
+def test_prompt_moves_the_onset_in_one_count_or_the_other(tmp_path: Path) -> None:
+    fine = tuple(range(384, 705, 16))
+    by_output = [Line(axes={"n_prompt": p}, grid=fine, slow=(Slow(512, 608, 9.0),)) for p in (3, 65)]
+    study = study_of(tmp_path / "output", *by_output)
+    assert prompt.prompt_finding(prompt.groups(study)[0]).endswith("counted in output length alone")
+    by_total = [
+        Line(axes={"n_prompt": p}, grid=fine, slow=(Slow(first, 640, 9.0),)) for p, first in ((1, 576), (65, 512))
+    ]
+    study = study_of(tmp_path / "total", *by_total)
+    assert prompt.prompt_finding(prompt.groups(study)[0]).endswith("counted in prompt and output together")
+
+
+def test_prompt_with_and_without_a_regime(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(axes={"n_prompt": 3}))
+    finding = prompt.prompt_finding(prompt.groups(study)[0])
+    assert finding.endswith("has a slow regime with a prompt of 65, and none is shown with 3")
+
+
+def test_what_makes_it_go_away(tmp_path: Path) -> None:
+    emptied = Line(axes={"between_requests": "empty_cache"})
+    rested = Line(axes={"between_requests": "rest_5s"}, slow=SLOW)
+    study = study_of(tmp_path, Line(slow=SLOW), emptied, rested)
+    assert lifetime.lifetime_finding(lifetime.arms(study)) == (
+        "Lengths that are slow in a fresh process are normal with cache emptied between requests and not all normal "
+        "with rest 5s between requests"
+    )
+
+
+def test_steps_of_a_slow_length(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(axes={"instrument": "per_step"}, slow=SLOW))
+    ((curve, times),) = steps.drawn(study)
+    assert steps.step_finding(curve, times).startswith("All of the steps at 512 tokens take more than twice the median")
+    tiles = steps.tiles(times)
+    assert len(tiles) <= steps.MOST_TILES
+    assert {tile["n"] for tile in tiles} == set(simulated.GRID)
+    assert all(0 <= int(tile["shade"]) < steps.SHADES for tile in tiles)
+
+
+def test_upgrade_that_fixes(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(stack=OTHER_STACK), Line("gpt2"), Line("gpt2", stack=OTHER_STACK))
+    changed, same = stacks.changes(study)
+    assert (changed.word, changed.ratio.n, same.word) == ("faster", 512, "unchanged")
+    assert changed.old.row["stack"] == simulated.STACK
+    finding = sections(study)["stacks"].finding
+    assert finding.startswith(
+        "Of 2 curves compared, 1 is faster; the largest change is GPT-2 Medium on MPS at 512 tokens"
+    )
+    assert finding.endswith("the time with torch 2.14.0 of that with torch 2.8.0")
+
+
+def test_devices_of_one_stack_are_compared(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(device="cpu"), Line(stack=OTHER_STACK))
+    (group,) = devices.groups(study)
+    assert devices.device_finding(group) == "GPT-2 Medium has a slow regime on MPS and shows none on CPU"
+
+
+def test_machines_are_told_apart(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(machine="simulated-128gb"))
+    (group,) = devices.groups(study)
+    assert devices.device_finding(group) == (
+        "GPT-2 Medium has a slow regime on MPS (simulated-36gb) and shows none on MPS (simulated-128gb)"
+    )

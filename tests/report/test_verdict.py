@@ -1,0 +1,172 @@
+"""Sentences say what the tables say, and no more."""
+
+from pathlib import Path
+
+import pytest
+from simulated import GRID, Line, Slow, simulate
+
+from speedbump.report.curves import Curve
+from speedbump.report.study import Progress, read_study
+from speedbump.report.verdict import (
+    advise,
+    condition,
+    curve_sentence,
+    edges,
+    headline,
+    latency_finding,
+    spans_words,
+    verdict_sentence,
+)
+
+MEDIUM = Line(slow=(Slow(512, 512, 10.7),))
+LARGE = Line("gpt2-large", slow=(Slow(384, 384, 14.5, confirmed=True),))
+SMOOTH = Line("gpt2", "cpu")
+ABOVE = Line(axes={"kv_cache": "off"}, slow=(Slow(512, 512, 2.0),), verdict="excess")
+UNTOLD = Line("opt-350m", verdict="undetermined", reason="two normal lengths are too few")
+FAILED = Line("bloom-560m", failed=dict.fromkeys(GRID, "out_of_memory"), reason="every run ran out of memory")
+
+
+def curves(folder: Path, *lines: Line) -> list[Curve]:
+    return read_study(simulate(folder, list(lines))).curves
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((), "Nothing is measured yet."),
+        (
+            (MEDIUM,),
+            "GPT-2 Medium on MPS falls into a slow regime at 512 tokens: 10.7× (95 % interval 9.1–12.8) what its trend "
+            "expects, seen in one process.",
+        ),
+        (
+            (MEDIUM, LARGE),
+            "Both measured curves fall into a slow regime; the worst, GPT-2 Large on MPS, takes 14.5× (95 % interval "
+            "12.3–17.4) what its trend expects at 384 tokens, confirmed in another process.",
+        ),
+        (
+            (MEDIUM, SMOOTH),
+            "1 of 2 measured curves falls into a slow regime: GPT-2 Medium on MPS takes 10.7× (95 % interval 9.1–12.8) "
+            "what its trend expects at 512 tokens, seen in one process.",
+        ),
+        (
+            (MEDIUM, ABOVE, UNTOLD, FAILED),
+            "1 of 3 measured curves falls into a slow regime: GPT-2 Medium on MPS takes 10.7× (95 % interval 9.1–12.8) "
+            "what its trend expects at 512 tokens, seen in one process; 1 curve is above its trend without a proven "
+            "return, 1 cannot be told and 1 could not be measured.",
+        ),
+        (
+            (SMOOTH,),
+            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down below 1.4× or one "
+            "narrower than 128 tokens could have been missed.",
+        ),
+        (
+            (SMOOTH, Line("distilgpt2", "cpu")),
+            "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down below "
+            "1.4× or one narrower than 128 tokens could have been missed.",
+        ),
+        ((SMOOTH, UNTOLD), "No slow regime was found in 1 of 2 measured curves; 1 curve cannot be told."),
+        (
+            (SMOOTH, FAILED),
+            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down below 1.4× or one "
+            "narrower than 128 tokens could have been missed; 1 curve could not be measured.",
+        ),
+        ((UNTOLD,), "Whether OPT-350M on MPS has a slow regime cannot be told: two normal lengths are too few."),
+        (
+            (UNTOLD, ABOVE),
+            "No slow regime is shown in 2 measured curves; 1 curve is above its trend without a proven return and 1 "
+            "cannot be told.",
+        ),
+        ((FAILED,), "BLOOM-560M on MPS could not be measured: every run ran out of memory."),
+        ((FAILED, Line("gpt2", failed=dict.fromkeys(GRID, "killed"))), "None of 2 curves could be measured."),
+        (
+            (ABOVE,),
+            "GPT-2 Medium on MPS takes 2.0× (95 % interval 1.7–2.4) what its trend expects at 512 tokens, but that a "
+            "longer output is faster again is not shown.",
+        ),
+    ],
+)
+def test_verdict(tmp_path: Path, lines: tuple[Line, ...], expected: str) -> None:
+    found = curves(tmp_path, *lines)
+    assert verdict_sentence(found) == expected
+    whole = headline(found)
+    joined = f"{whole.main[:-1]}; {whole.rest}" if whole.rest else whole.main
+    assert verdict_sentence(found) == joined
+
+
+def test_partial_report_says_on_how_much_it_rests(tmp_path: Path) -> None:
+    found = curves(tmp_path, MEDIUM)
+    assert verdict_sentence(found, Progress(30, 12)).endswith("seen in one process (12 of 30 runs done so far).")
+    assert verdict_sentence(found, Progress(1, 0)).endswith("(0 of 1 run done so far).")
+    assert verdict_sentence(found, Progress(30, 30)) == verdict_sentence(found)
+
+
+def test_lower_bound_is_said_as_such_and_has_no_upper_end(tmp_path: Path) -> None:
+    (curve,) = curves(tmp_path, Line(slow=(Slow(512, 512, 9.0),), stopped={512: 90.0}))
+    assert "at least 9.0× what its trend expects" in curve_sentence(curve)
+    assert "interval" not in curve_sentence(curve)
+
+
+@pytest.mark.parametrize(
+    ("slow", "where", "edge"),
+    [
+        (Slow(640, 768, 5.0), "from 640 tokens to the end of what was measured (768)", "no return was seen up to 768"),
+        (Slow(128, 256, 5.0), "from the start of what was measured (128) to 256 tokens", "lies below 128 tokens"),
+        (Slow(128, 768, 5.0), "at every length measured (128–768 tokens)", "no return was seen up to 768"),
+        (Slow(384, 512, 5.0), "at 384–512 tokens", "begins between 256 and 384 tokens and ends between 512 and 640"),
+    ],
+)
+def test_open_edges(tmp_path: Path, slow: Slow, where: str, edge: str) -> None:
+    (curve,) = curves(tmp_path, Line(slow=(slow,)))
+    assert where in curve_sentence(curve)
+    assert edge in edges(curve.accepted[0])
+
+
+def test_several_regimes(tmp_path: Path) -> None:
+    (curve,) = curves(tmp_path, Line(slow=(Slow(256, 256, 3.0), Slow(512, 640, 6.0))))
+    assert "2 slow regimes, the worst at 512–640 tokens" in curve_sentence(curve)
+    advice = advise(curve)
+    assert advice.avoid == ((256, 256), (512, 640))
+    assert advice.normal == ((128, 128), (384, 384), (768, 768))
+    assert advice.unsure == ((129, 255), (257, 383), (385, 511), (641, 767))
+
+
+def test_lengths_of_an_undetermined_curve_are_not_called_normal(tmp_path: Path) -> None:
+    found = curves(tmp_path, UNTOLD, Line(slow=(Slow(512, 512, 3.0, accepted=False),), verdict="undetermined"))
+    assert all(advise(curve).normal == () for curve in found)
+    assert all(advise(curve).avoid == () for curve in found)
+
+
+def test_lengths_of_a_smooth_curve(tmp_path: Path) -> None:
+    (curve,) = curves(tmp_path, SMOOTH)
+    assert advise(curve).normal == ((128, 768),)
+    assert spans_words(advise(curve).avoid) == ""
+
+
+def test_condition_names_the_life_of_the_process(tmp_path: Path) -> None:
+    assert condition(curves(tmp_path, SMOOTH)) == "a fresh process that repeats one output length"
+    persistent = Line(axes={"lifetime": "persistent", "order": "shuffled"})
+    assert condition(curves(tmp_path, persistent)) == "one process that goes through many output lengths (shuffled)"
+    assert "unless a curve's name says otherwise" in condition(curves(tmp_path, SMOOTH, persistent))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            (MEDIUM,),
+            "GPT-2 Medium on MPS is slow at 512 tokens: it begins between 384 and 512 tokens and ends between 512",
+        ),
+        ((MEDIUM, LARGE, SMOOTH), "2 of 3 curves leave their trend within 384–512 tokens and 2 of them return"),
+        ((MEDIUM, SMOOTH), "1 of 2 curves leaves its trend at 512 tokens and returns"),
+        (
+            (Line(slow=(Slow(640, 768, 5.0),)), SMOOTH),
+            "1 of 2 curves leaves its trend within 640–768 tokens, and no return",
+        ),
+        ((SMOOTH,), "Latency grows with the output length and stays on its trend"),
+        ((ABOVE, SMOOTH), "1 curve of 2 above the trend, none with a proven return"),
+        ((FAILED,), "Latency by output length"),
+    ],
+)
+def test_latency_finding(tmp_path: Path, lines: tuple[Line, ...], expected: str) -> None:
+    assert latency_finding(curves(tmp_path, *lines)).startswith(expected)
