@@ -27,6 +27,8 @@ TARGETS = (
     "plan_refinement",
     "collect_requests",
     "segment_regimes",
+    "compare_series",
+    "check_claims",
     "draw_charts",
     "build_site",
 )
@@ -155,7 +157,7 @@ def library(*rooms):
     return sorted(
         [
             "scripts/speedbump/tables.py",
-            *(str(file) for folder in folders for file in folder.glob("*.py")),
+            *(str(file) for folder in folders for file in folder.rglob("*.py")),
         ]
     )
 
