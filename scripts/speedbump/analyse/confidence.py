@@ -11,7 +11,7 @@ from speedbump.analyse.summary import PRIOR_DF, Summary
 from speedbump.analyse.trend import Expectation
 
 LEVEL = 0.95
-SLOW_SD = 0.1
+SLOW_SD = 0.12
 """Least standard deviation of log repeats in the slow state, and the degrees of freedom it is worth."""
 _SLOW_DF = 2.0
 _TREND_PRIOR_DF = 5.0
