@@ -153,7 +153,9 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
             bound[i], n_stopped[i] = value.max(), len(value)
             repeats.append(())
             continue
-        late = stopped[at] & (value > np.median(value[ok]) + np.log(SLOW_FROM))
+        late = stopped[at]
+        if late.any():
+            late = late & (value > np.median(value[ok]) + np.log(SLOW_FROM))
         keep = (ok | late) & (~disturbed[at] | flagged[i])
         if not keep.any():
             keep = ok
