@@ -35,8 +35,8 @@ def main() -> None:
         return
     print(as_text(table))
     if args.published:
-        hours = in_words(published_seconds(args.reference))
-        print(f"\nThe requests behind the published latencies, warm-ups included, took about {hours} in all.")
+        spent = [f"{in_words(seconds)} on {chip}" for chip, seconds in published_seconds(args.reference).items()]
+        print(f"\nThe requests behind the published latencies, warm-ups included, took {', '.join(spent)}.")
 
 
 def parse_args() -> argparse.Namespace:

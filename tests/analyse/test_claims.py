@@ -185,9 +185,17 @@ def test_several_stacks_and_machines_are_compared(evidence):
 
 def test_the_published_latencies_took_hours():
     """Three warm-ups and n measured requests behind every figure."""
-    assert published_seconds(REFERENCE) == pytest.approx(
-        sum(float(row["latency_s_mean"]) * (3 + int(row["n"])) for row in read("latency"))
-    )
+    spent = dict.fromkeys(("M3 Max", "NVIDIA T4"), 0.0)
+    for row in read("latency"):
+        spent[row["chip"]] += float(row["latency_s_mean"]) * (3 + int(row["n"]))
+    assert published_seconds(REFERENCE) == pytest.approx(spent)
+
+
+def test_the_readme_says_these_numbers(answers):
+    text = " ".join((REFERENCE.parents[1] / "README.md").read_text().split())
+    assert f"took {published_seconds(REFERENCE)['M3 Max'] / 3600:.1f} hours" in text
+    c9 = answers["C9"]
+    assert f"{c9['value']} times, 95 % from {c9['low']:.2f} to {c9['high']:.2f}" in text
 
 
 def test_a_ratio_over_a_bound_has_no_upper_end_and_under_one_is_unknown():

@@ -1,12 +1,12 @@
 """What the measuring tests share: a tiny model, and a way to run one cell as the pipeline does."""
 
 import contextlib
-import importlib.metadata
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,12 @@ import polars as pl
 import psutil
 import pytest
 
+from speedbump.grid.machine import find_machine
+from speedbump.grid.stack import find_stack
 from speedbump.tables import REQUESTS, read_metadata, read_table
 
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "models"
-
-
-def find_stack_slug() -> str:
-    """The slug of this Python's stack; its OS part says nothing."""
-    version = Path(importlib.metadata.distribution("torch").locate_file("torch/version.py")).read_text()
-    torch = next(line.split("'")[1] for line in version.splitlines() if line.startswith("__version__"))
-    return f"test-0.0_torch-{torch}_transformers-{importlib.metadata.version('transformers')}"
 
 
 @dataclass(frozen=True)
@@ -100,6 +95,17 @@ class OnTerminal:
 
 
 @pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small products on a busy machine: threads would only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def cell_command(tmp_path: Path) -> Callable[..., Command]:
     """Makes the command for a tiny cell: axes and protocol as keywords."""
 
@@ -122,16 +128,15 @@ def cell_command(tmp_path: Path) -> Callable[..., Command]:
             **cell,
         }
         out = out or tmp_path / "runs" / "cell.parquet"
-        arguments = [
-            sys.executable,
-            "scripts/measure_cell.py",
-            "--cell",
-            json.dumps(whole),
-            "--machine",
-            "test-machine",
-        ]
-        arguments += ["--stack", stack or find_stack_slug(), "--out", str(out), "--models", str(models)]
-        arguments += ["--limits", json.dumps(limits or {})]
+        options = {
+            "--cell": json.dumps(whole),
+            "--machine": find_machine(),
+            "--stack": stack or find_stack(),
+            "--out": str(out),
+            "--models": str(models),
+            "--limits": json.dumps(limits or {}),
+        }
+        arguments = [sys.executable, "scripts/measure_cell.py", *itertools.chain(*options.items())]
         locks = {"TMPDIR": str(tmp_path)}
         return Command(arguments, {**os.environ, **locks, **(environment or {})}, out)
 

@@ -1,8 +1,17 @@
 """The ratio of two latencies, and how well it is known."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from speedbump.analyse.confidence import Interval
+
+
+def latency_of(budget: Mapping[str, Any]) -> Interval:
+    """The latency in a row of tables.BUDGETS; its ``high`` is NaN where it is a lower bound."""
+    if budget["lower_bound"]:
+        return Interval(budget["latency_s"], budget["latency_s"], math.nan)
+    return Interval(budget["latency_s"], budget["low_s"], budget["high_s"])
 
 
 def latency_ratio(over: Interval, under: Interval) -> Interval | None:

@@ -26,7 +26,7 @@ _UNSUPPORTED = (
 )
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """A failure whose status is known."""
 
     def __init__(self, status: str, message: str) -> None:
@@ -36,7 +36,7 @@ class Fault(Exception):
 
 def status_of(error: BaseException) -> str:
     """One of ``tables.STATUSES``. PyTorch raises RuntimeError for nearly everything, so its words decide."""
-    if isinstance(error, Fault):
+    if isinstance(error, FaultError):
         return error.status
     text = f"{type(error).__name__}: {error}".lower()
     if isinstance(error, MemoryError) or "outofmemory" in text or any(words in text for words in _OUT_OF_MEMORY):
@@ -54,5 +54,5 @@ def status_of(error: BaseException) -> str:
 
 def describe(error: BaseException) -> str:
     """The error on one line."""
-    text = str(error) if isinstance(error, Fault) else f"{type(error).__name__}: {error}"
+    text = str(error) if isinstance(error, FaultError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:500]

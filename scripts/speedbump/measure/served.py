@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from speedbump.measure.failure import Fault
+from speedbump.measure.failure import FaultError
 
 SERVER = Path(__file__).with_name("server.py")
 START_LIMIT_S = 600.0
@@ -22,9 +22,9 @@ class ServedSession:
     """As ``LocalSession``, with the latency of the client: HTTP, queues and serialisation included."""
 
     def __init__(self, cell: dict[str, Any], model: dict[str, Any], port: int | None = None) -> None:
-        """Start the server and wait until it is ready. Raises Fault when it does not start."""
+        """Start the server and wait until it is ready. Raises FaultError when it does not start."""
         self._port = port or _free_port()
-        self._output = tempfile.TemporaryFile()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self._server = subprocess.Popen(
             [sys.executable, str(SERVER), str(self._port), json.dumps({"cell": cell, "model": model})],
             stdin=subprocess.DEVNULL,
@@ -75,26 +75,26 @@ class ServedSession:
         until_s = time.monotonic() + START_LIMIT_S
         while time.monotonic() < until_s:
             if self._server.poll() is not None:
-                raise Fault("failed", f"the server did not start: {self._last_line()}")
+                raise FaultError("failed", f"the server did not start: {self._last_line()}")
             try:
                 if self._send("GET", "/health").status == http.client.OK:
                     return
             except OSError:
                 pass
             time.sleep(0.05)
-        raise Fault("timed_out", f"the server was not ready within {START_LIMIT_S:g} s")
+        raise FaultError("timed_out", f"the server was not ready within {START_LIMIT_S:g} s")
 
     def _ask(self, **question: Any) -> Any:
         try:
             response = self._send("POST", "/predict", json.dumps(question))
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise Fault("killed", f"the server died ({type(error).__name__})") from error
+            raise FaultError("killed", f"the server died ({type(error).__name__})") from error
         if response.status != http.client.OK:
-            raise Fault("failed", f"the server answered {response.status}: {text[:200].decode(errors='replace')}")
+            raise FaultError("failed", f"the server answered {response.status}: {text[:200].decode(errors='replace')}")
         reply = json.loads(text)
         if "status" in reply:
-            raise Fault(reply["status"], reply["message"])
+            raise FaultError(reply["status"], reply["message"])
         return reply["value"]
 
     def _send(self, method: str, path: str, body: str | None = None) -> http.client.HTTPResponse:

@@ -9,7 +9,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 import litserve  # noqa: E402  (the path must come first)
 
-from speedbump.measure.failure import Fault, describe, status_of  # noqa: E402
+from speedbump.measure.failure import FaultError, describe, status_of  # noqa: E402
 
 
 class ModelApi(litserve.LitAPI):  # type: ignore[misc]
@@ -21,13 +21,13 @@ class ModelApi(litserve.LitAPI):  # type: ignore[misc]
 
     def setup(self, device: str) -> None:
         """Build the model, in the inference process."""
-        self.fault: Fault | None = None
+        self.fault: FaultError | None = None
         try:
             from speedbump.measure.session import LocalSession
 
             self.session = LocalSession(self.task["cell"], self.task["model"])
         except BaseException as error:
-            self.fault = Fault(status_of(error), describe(error))
+            self.fault = FaultError(status_of(error), describe(error))
 
     def predict(self, question: dict[str, Any]) -> dict[str, Any]:
         """Answer one of the session's questions with its value, or with what went wrong."""

@@ -19,6 +19,7 @@ from speedbump.measure.environment import describe_machine, find_disturbances, g
 from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
 from speedbump.measure.lock import find_slots, hold_device
 from speedbump.measure.parents import are_alive, find_parents
+from speedbump.measure.place import check_versions
 from speedbump.measure.plan import Planned, plan_requests
 from speedbump.measure.power import read_power, stay_awake, wait_until_cool
 from speedbump.measure.privacy import without_paths
@@ -102,7 +103,7 @@ def measure_cell(
             raise RefusedError(str(error)) from error
         after = read_state()
         settle_memory()
-    _check_stack(record, stack)
+    check_versions(stack, record.stack)
     disturbed = find_disturbances(before, after, (record.sentinel_before_s, record.sentinel_after_s))
     if record.ending and len(record.answers) == len(plan):
         disturbed.append(f"after the last request: {record.ending.message}")
@@ -202,14 +203,6 @@ def _variables(cell: dict[str, Any], model: Model, visible: str) -> dict[str, st
     if not from_hub:
         variables["HF_HUB_OFFLINE"] = "1"
     return variables
-
-
-def _check_stack(record: Record, stack: str) -> None:
-    """The versions that really ran must be those that the file's place names."""
-    for package in ("torch", "transformers"):
-        version = record.stack.get(package)
-        if version is not None and f"{package}-{version}" not in stack.split("_"):
-            raise RefusedError(f"the worker runs {package} {version}, but the stack is {stack}")
 
 
 def end_on_signals() -> None:

@@ -45,13 +45,18 @@ def values_of(ratio: Interval | None) -> tuple[float, ...]:
     return () if ratio is None else (ratio.value,)
 
 
+def digits(value: float) -> str:
+    """Three significant digits, and every one before the point."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def basis(ratio: Interval | None, *points: Point) -> str:
     """``95 % from 8.1 to 11.0``, and where that comes from."""
     if ratio is None:
         return "stopped before it was done, so that nothing can be said over it"
-    high = "no upper end, for it was stopped" if math.isnan(ratio.high) else f"{ratio.high:.3g}"
+    high = "no upper end, for it was stopped" if math.isnan(ratio.high) else digits(ratio.high)
     repeated = all(point.repeated for point in points)
-    return f"95 % from {ratio.low:.3g} to {high}" + ("" if repeated else ", with an assumed spread of repeats")
+    return f"95 % from {digits(ratio.low)} to {high}" + ("" if repeated else ", with an assumed spread of repeats")
 
 
 def without_regime(series: Series) -> Answer:

@@ -9,6 +9,7 @@ from speedbump.analyse.claims.answer import (
     Answer,
     above,
     basis,
+    digits,
     shown,
     values_of,
     without_regime,
@@ -56,7 +57,7 @@ def pay_off_collapses_inside(evidence: Evidence) -> Answer:
     points = off.points[worst], on.points[worst]
     ratio = latency_ratio(points[0].latency, points[1].latency)
     outcome = {HOLDS: DIFFERS, DIFFERS: HOLDS}.get(above(ratio, min(outside)), CANNOT_TELL)
-    why = f"at {worst} tokens, {basis(ratio, *points)}; the smallest outside is {min(outside):.3g}"
+    why = f"at {worst} tokens, {basis(ratio, *points)}; the smallest outside is {digits(min(outside))}"
     return Answer(outcome, why, values_of(ratio), interval=shown(ratio, *points))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.claims import cache, lengths, memory, reach, regimes
-from speedbump.analyse.claims.answer import Answer
+from speedbump.analyse.claims.answer import Answer, digits
 from speedbump.analyse.claims.evidence import AbsentError, Evidence
 from speedbump.tables import CLAIMS, check_table
 
@@ -68,7 +68,7 @@ def check_claims(
                 "machine": machine,
                 "stack": stack,
                 "outcome": answer.outcome,
-                "value": answer.between.join(f"{value:.3g}" for value in answer.values) or None,
+                "value": answer.between.join(digits(value) for value in answer.values) or None,
                 "values": list(answer.values),
                 "low": low,
                 "high": high,

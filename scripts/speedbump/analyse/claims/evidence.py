@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.confidence import Interval
-from speedbump.analyse.ratio import latency_ratio
+from speedbump.analyse.ratio import latency_of, latency_ratio
 from speedbump.grid.axes import AXES, DEFAULTS
 
 _FREE = ("weights", "harness", "n_gen", "process")
@@ -180,9 +180,5 @@ def assemble(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame,
 
 
 def _point(row: Mapping[str, Any]) -> Point:
-    if row["lower_bound"]:
-        latency = Interval(row["latency_s"], row["latency_s"], float("nan"))
-    else:
-        latency = Interval(row["latency_s"], row["low_s"], row["high_s"])
     kept = ("state", "prefill_share", "live_bytes", "system_bytes", "tokens")
-    return Point(latency=latency, repeated=bool(row["repeated"]), **{name: row[name] for name in kept})
+    return Point(latency=latency_of(row), repeated=bool(row["repeated"]), **{name: row[name] for name in kept})

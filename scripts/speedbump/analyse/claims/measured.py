@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from speedbump.analyse.claims.evidence import DETAILS, Evidence, assemble
+from speedbump.analyse.tokens import common_tokens
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,7 @@ def _details(tables: Measured) -> pl.DataFrame:
     sampled = tables.memory_samples.group_by(key).agg(
         live_sampled=pl.col("torch_current_bytes").max(), system_sampled=pl.col("system_used_bytes").max()
     )
-    tokens = (
-        tables.requests.filter((pl.col("status") == "ok") & (pl.col("phase") == "measured"))
-        .group_by(key)
-        # Requests of one cell generate alike; where they do not, there is no one answer to compare.
-        .agg(tokens=pl.when(pl.col("tokens_hash").n_unique() == 1).then(pl.col("tokens_hash").first()))
-    )
-    joined = cells.join(sampled, on=key, how="left").join(tokens, on=key, how="left")
+    joined = cells.join(sampled, on=key, how="left").join(common_tokens(tables.requests), on=key, how="left")
     return joined.with_columns(
         live_bytes=pl.max_horizontal("live", "live_sampled"), system_bytes=pl.max_horizontal("system", "system_sampled")
     ).select(pl.col(name).cast(dtype) for name, dtype in DETAILS.items())

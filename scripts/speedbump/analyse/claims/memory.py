@@ -3,7 +3,7 @@
 from itertools import pairwise
 from statistics import median
 
-from speedbump.analyse.claims.answer import CANNOT_TELL, DIFFERS, HOLDS, Answer, without_regime
+from speedbump.analyse.claims.answer import CANNOT_TELL, DIFFERS, HOLDS, Answer, digits, without_regime
 from speedbump.analyse.claims.evidence import AbsentError, Evidence
 from speedbump.analyse.claims.regimes import MEDIUM
 
@@ -25,7 +25,7 @@ def live_memory_grows_smoothly(evidence: Evidence) -> Answer:
         raise AbsentError(f"needs live allocations at four budgets {STEP} tokens apart")
     usual = median(increments)
     departure = max(abs(increment - usual) for increment in increments)
-    why = f"{len(increments)} increments of usually {usual / MEGABYTE:.3g} MB"
+    why = f"{len(increments)} increments of usually {digits(usual / MEGABYTE)} MB"
     return Answer(HOLDS if departure <= TOLERANCE * usual else DIFFERS, why, (departure / MEGABYTE,))
 
 
@@ -40,13 +40,10 @@ def system_memory_stays_high(evidence: Evidence) -> Answer:
         return without_regime(series)
     if regime.recovery_high is None:
         return Answer(CANNOT_TELL, f"it is not seen to recover up to {max(series.points)} tokens")
-    budgets = min(series.points), regime.recovery_low, regime.recovery_high
-    used = [series.points[n_gen].system_bytes for n_gen in budgets]
-    before, slow, after = used
-    if before is None or slow is None or after is None:
+    smallest, slow, normal = min(series.points), regime.recovery_low, regime.recovery_high
+    before, during, after = (series.points[n_gen].system_bytes for n_gen in (smallest, slow, normal))
+    if before is None or during is None or after is None:
         raise AbsentError("needs the system's memory in use")
-    change, growth = after - slow, slow - before
-    why = (
-        f"{budgets[2]} less {budgets[1]} tokens; it had grown by {growth / MEGABYTE:,.0f} MB since {budgets[0]} tokens"
-    )
+    change, growth = after - during, during - before
+    why = f"{normal} less {slow} tokens; it had grown by {digits(growth / MEGABYTE)} MB since {smallest} tokens"
     return Answer(HOLDS if change > -TOLERANCE * growth else DIFFERS, why, (change / MEGABYTE,))

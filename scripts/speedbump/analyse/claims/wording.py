@@ -5,6 +5,8 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.analyse.claims.answer import digits
+
 WIDTH = 110
 
 
@@ -20,8 +22,8 @@ def as_text(claims: pl.DataFrame) -> str:
 def _paragraph(row: dict[str, Any]) -> str:
     value = "no value" if row["value"] is None else f"{row['value']} {row['unit']}"
     if row["low"] is not None:
-        high = "" if row["high"] is None else f" to {row['high']:.3g}"
-        value += f" (95 % from {row['low']:.3g}{high})"
+        high = "" if row["high"] is None else f" to {digits(row['high'])}"
+        value += f" (95 % from {digits(row['low'])}{high})"
     head = f"{row['claim_id']}  {row['claim']}: {row['outcome'].upper()}"
     lines = [f"{value}; in the paper {row['paper_value']} {row['unit']}", row["why"], f"Rule: {row['rule']}"]
     return "\n".join(
