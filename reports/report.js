@@ -20,23 +20,22 @@
   label();
 
   // Filters: hide the rows and figures of curves that do not match.
-  const form = find("filters");
-  if (form) {
+  const filters = find("filters");
+  if (filters) {
+    const selects = [...filters.querySelectorAll("select")];
     const rows = [...document.querySelectorAll(".verdict tr[data-curve]")];
     const apply = () => {
-      const chosen = [...new FormData(form)].filter(([, value]) => value);
-      const kept = new Set(
-        rows.filter((row) => chosen.every(([name, value]) => row.dataset[name] === value)).map((row) => row.dataset.curve),
-      );
+      const chosen = selects.filter((select) => select.value);
+      const matches = (row) => chosen.every((select) => row.dataset[select.name] === select.value);
+      const kept = new Set(rows.filter(matches).map((row) => row.dataset.curve));
       for (const row of document.querySelectorAll("tr[data-curve]")) row.hidden = !kept.has(row.dataset.curve);
       for (const figure of document.querySelectorAll("figure[data-curves]"))
         figure.hidden = !figure.dataset.curves.split(" ").some((curve) => kept.has(curve));
       find("shown").textContent = chosen.length ? `${kept.size} of ${rows.length} curves shown` : "";
     };
-    form.hidden = false;
-    form.addEventListener("change", apply);
-    form.addEventListener("submit", (event) => event.preventDefault());
-    apply();
+    filters.hidden = false;
+    filters.addEventListener("change", apply);
+    apply(); // a reload may keep an earlier choice
   }
 
   // Charts: the static picture is the chart. Vega starts with the first one that comes into view.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import simulated
-from building import build
+from building import REFERENCE, build, run_script
 from playwright.sync_api import Browser, sync_playwright
 from simulated import simulate
 
@@ -35,7 +35,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def showcase(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with every section."""
-    return build(simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase()))
+    folder = simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase())
+    (folder / "workload.csv").write_text("n_prompt,n_gen,count\n65,128,900\n65,448,50\n65,600,70\n65,2000,4\n65,?,1\n")
+    run_script("check_claims.py", folder, "--reference", REFERENCE, "--out", folder / "claims.parquet")
+    return build(folder)
 
 
 @pytest.fixture(scope="session")

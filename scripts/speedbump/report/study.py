@@ -10,9 +10,22 @@ import polars as pl
 
 from speedbump.analyse.workload import Workload, read_workload
 from speedbump.report.curves import Curve, make_curves
-from speedbump.tables import BUDGETS, CELLS, CLAIMS, FAULTS, REGIMES, REQUESTS, SERIES, read_table
+from speedbump.tables import (
+    BUDGETS,
+    CELLS,
+    CLAIMS,
+    COMPARISONS,
+    FAULTS,
+    REGIMES,
+    REQUESTS,
+    SERIES,
+    Table,
+    read_table,
+)
 
-TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, CLAIMS)
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS)
+OPTIONAL = (COMPARISONS, CLAIMS)
+"""Tables that a folder may lack; they are then empty."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +50,8 @@ class Study:
     budgets: pl.DataFrame
     series: pl.DataFrame
     regimes: pl.DataFrame
+    comparisons: pl.DataFrame
     claims: pl.DataFrame
-    """Empty where the study's claims were not checked."""
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""
@@ -86,15 +99,15 @@ class Study:
 def read_study(folder: str | Path) -> Study:
     """Read a study's folder. Raises TableError, WorkloadError or OSError naming the file that is missing or wrong."""
     folder = Path(folder)
-    tables = {
-        table.name: pl.DataFrame(schema=table.schema)
-        if table is CLAIMS and not path.exists()
-        else read_table(path, table)
-        for table in TABLES
-        for path in [folder / f"{table.name}.parquet"]
-    }
+    tables = {table.name: _read(folder / f"{table.name}.parquet", table) for table in TABLES}
     about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
     lengths = folder / "workload.csv"
     workload = read_workload(lengths) if lengths.is_file() else None
     return Study(**tables, about=about, environments=environments, workload=workload)
+
+
+def _read(path: Path, table: Table) -> pl.DataFrame:
+    if table in OPTIONAL and not path.exists():
+        return pl.DataFrame(schema=table.schema)
+    return read_table(path, table)
