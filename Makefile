@@ -3,15 +3,19 @@ PYTHON ?= python3
 BIN = .venv/bin
 SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+STUDY = first-look
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report test lint format
+.PHONY: measure report bundle test lint format
 
 measure: .venv/ready  ## measure this machine, build its report
 	$(SNAKEMAKE)
 
 report: .venv/ready  ## a partial report of what is measured so far, also while measuring goes on
 	$(SNAKEMAKE) --nolock --config partial=true
+
+bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
+	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
 
 test: .venv/ready-to-test  ## every test
 	$(BIN)/python -m pytest

@@ -1,7 +1,10 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults; budgets, series, regimes.
+# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims.
 
-TABLES = ("requests", "cells", "faults", "budgets", "series", "regimes")
+COLLECTED = ("requests", "cells", "faults", "memory_samples")
+FOUND = ("series", "regimes", "budgets")
+TABLES = (*COLLECTED, *FOUND, "comparisons", "claims")
+REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
 rule collect_requests:
@@ -11,22 +14,29 @@ rule collect_requests:
         library=library("analyse"),
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in SCAN for file in files_of(name))),
+        bundles=[bundle for bundle in STUDY.bundles if Path(bundle).exists()],
     output:
-        requests=f"{OUT}/requests.parquet",
-        cells=f"{OUT}/cells.parquet",
-        faults=f"{OUT}/faults.parquet",
+        tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
         environment=f"{OUT}/environment.json",
         study=f"{OUT}/study.json",
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, partial=PARTIAL),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards: write_list("collect_requests", {name: files_of(name) for name in SCAN}),
+        runs=lambda wildcards: write_list(
+            "collect_requests",
+            {
+                "experiments": {name: files_of(name) for name in SCAN},
+                "other_stacks": runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS)),
+            },
+        ),
+        bundles=STUDY.bundles,
+        origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
         f"{PYTHON}"
-        " {input.script:q} --runs {params.runs:q} --study {params.study:q}"
-        " --devices {input.devices:q} --out {params.folder:q} 2> {log:q}"
+        " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
+        " --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
 
 
 rule segment_regimes:
@@ -45,3 +55,37 @@ rule segment_regimes:
         f"{PYTHON}"
         " {input.script:q} {input.requests:q} --series {output.series:q}"
         " --regimes {output.regimes:q} --budgets {output.budgets:q} 2> {log:q}"
+
+
+rule compare_series:
+    """Compare every two series that differ in one axis, budget by budget."""
+    input:
+        script="scripts/compare_series.py",
+        library=library("analyse"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=("requests", "series", "budgets")),
+    output:
+        comparisons=f"{OUT}/comparisons.parquet",
+    log:
+        f"{OUT}/logs/compare_series.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.comparisons),
+    shell:
+        f"{PYTHON}" " {input.script:q} {params.folder:q} --out {output.comparisons:q} 2> {log:q}"
+
+
+rule check_claims:
+    """Check the paper's claims on what was measured, and on the paper's own figures."""
+    input:
+        script="scripts/check_claims.py",
+        library=library("analyse"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
+        reference=REFERENCE,
+    output:
+        claims=f"{OUT}/claims.parquet",
+    log:
+        f"{OUT}/logs/check_claims.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.claims),
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"

@@ -15,7 +15,7 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
-from speedbump.grid.refined import read_plan, refine_settings
+from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_study
 from speedbump.grid.work import describe_study, describe_work, write_work
@@ -27,6 +27,8 @@ TARGETS = (
     "plan_refinement",
     "collect_requests",
     "segment_regimes",
+    "compare_series",
+    "check_claims",
     "draw_charts",
     "build_site",
 )
@@ -57,13 +59,14 @@ try:
     MACHINE = config.get("machine") or find_machine()
     STACK = config.get("stack") or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, recall_devices(Path(DEVICES), probe_devices, say))
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
 except (StudyError, ModelError, StackError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 RUNS = f"results/runs/{MACHINE}/{STACK}"
 WHOLE = f"results/studies/{STUDY.study}"
 OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
+PLANS = f"{WHOLE}/plans/{MACHINE}"
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}
@@ -106,7 +109,7 @@ def refined(experiment, plan):
 SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
 
 # Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
-for plan in sorted(Path(WHOLE).glob("plans/*/*.json")):
+for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
     if plan.parent.name in SCAN:
         refined(plan.parent.name, plan)
 
@@ -114,7 +117,7 @@ write_work(Path(WORK), RUNS, CELLS, MODELS)
 
 
 def plan_of(experiment, round):
-    return f"{WHOLE}/plans/{experiment}/{round}.json"
+    return f"{PLANS}/{STACK}/{experiment}/{round}.json"
 
 
 def files_of(experiment, rounds=None):
@@ -154,7 +157,7 @@ def library(*rooms):
     return sorted(
         [
             "scripts/speedbump/tables.py",
-            *(str(file) for folder in folders for file in folder.glob("*.py")),
+            *(str(file) for folder in folders for file in folder.rglob("*.py")),
         ]
     )
 

@@ -9,7 +9,7 @@ rule draw_charts:
         library=library("analyse", "report"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
         study=f"{OUT}/study.json",
-        reference=sorted(map(str, Path("config/reference").iterdir())),
+        reference=REFERENCE,
     output:
         charts=directory(f"{OUT}/charts"),
     log:
@@ -30,7 +30,7 @@ rule build_site:
         study=f"{OUT}/study.json",
         environment=f"{OUT}/environment.json",
         charts=f"{OUT}/charts",
-        reference=sorted(map(str, Path("config/reference").iterdir())),
+        reference=REFERENCE,
         templates=sorted(str(file) for file in Path("reports").rglob("*") if file.is_file()),
     output:
         page=f"{OUT}/site/index.html",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.environments import describe_environments
+from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs
 from speedbump.grid.suggestion import suggest_next
-from speedbump.tables import CELLS, FAULTS, REQUESTS, write_table
+from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, REQUESTS, write_table
 
 
 def parse_args() -> argparse.Namespace:
@@ -17,18 +18,24 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, required=True, help="JSON file: run files of each experiment")
     parser.add_argument("--study", type=json.loads, required=True, help="JSON: what the report says of the study")
     parser.add_argument("--devices", type=Path, required=True, help="JSON file: which devices compute here")
+    parser.add_argument("--bundles", nargs="*", default=[], help="files of make_bundle, of other machines")
+    parser.add_argument("--origin", type=Path, required=True, help="file that tells this machine from its namesakes")
     parser.add_argument("--out", type=Path, required=True, help="the study's folder")
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    experiments = json.loads(args.runs.read_text())
-    files = dict.fromkeys(file for runs in experiments.values() for file in runs)
+    listed = json.loads(args.runs.read_text())
+    experiments = listed["experiments"]
+    files = dict.fromkeys([*(file for runs in experiments.values() for file in runs), *listed["other_stacks"]])
     partial = args.study["partial"]
-    runs = read_runs(file for file in files if not partial or Path(file).exists())
-    wall_s = {record["cell_id"]: record["wall_s"] for record in runs.records}
+    own = read_runs(file for file in files if not partial or Path(file).exists())
+    origin = args.origin.read_text().strip() if args.origin.exists() else None
+    runs = with_bundles(own, args.study["machine"], origin, args.bundles)
+    wall_s = {(record["machine"], record["stack"], record["cell_id"]): record["wall_s"] for record in runs.records}
     write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
+    write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
     write_table(summarise_cells(runs.requests, wall_s), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(describe_environments(runs.records), args.out / "environment.json")
@@ -36,7 +43,7 @@ def main() -> None:
         {"name": name, "cells": len(paths), "done": sum(Path(path).exists() for path in paths)}
         for name, paths in experiments.items()
     ]
-    following = suggest_next(args.study["suggests"], runs.records, args.devices)
+    following = suggest_next(args.study["suggests"], own.records, args.devices)
     _write_json({**args.study, "experiments": progress, **following}, args.out / "study.json")
     for fault in runs.faults.iter_rows(named=True):
         print(f"{fault['problem']}: {fault['message']}", file=sys.stderr)

@@ -74,11 +74,16 @@ class Truth:
 
 @dataclass(frozen=True)
 class Simulated:
-    """A drawn series: its curve, the truth, and how to measure a budget once more."""
+    """A drawn series: its curve, the truth, and how to measure a budget once more (log seconds).
+
+    limits, raw: where requests are stopped, the log seconds at which, and what they would have taken.
+    """
 
     curve: Curve
     truth: Truth
     again: Callable[[int, int, np.random.Generator], Array] = field(repr=False)
+    limits: Array | None = None
+    raw: list[Array] | None = None
 
 
 def _affine(b: Array, rng: np.random.Generator) -> Array:
@@ -178,22 +183,26 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
     if s.ticks:
         seconds = [np.maximum(np.round(values / s.ticks), 1) * s.ticks for values in seconds]
     curve = from_repeats(budget, seconds)
-    if s.cut_at is not None:
-        curve = _cut(curve, base + np.log(s.cut_at))
-    return Simulated(curve, Truth(regimes, truth_slowdowns, log_latency, slow, unstable), measure)
+    truth = Truth(regimes, truth_slowdowns, log_latency, slow, unstable)
+    if s.cut_at is None:
+        return Simulated(curve, truth, measure)
+    limits = base + np.log(s.cut_at)
+    return Simulated(_cut(curve, limits), truth, measure, limits, logs)
 
 
 def _cut(curve: Curve, limit: Array) -> Curve:
     """The curve with every request stopped at the limit (log seconds a budget); one stopped ends its cell."""
-    repeats, bound = list(curve.repeats), curve.bound.copy()
+    repeats, bound, n_stopped = list(curve.repeats), curve.bound.copy(), curve.n_stopped.copy()
+    stops = list(curve.stops)
     for i in range(curve.n):
         values = curve.pooled(i)
         late = np.flatnonzero(values > limit[i])
         if len(late):
             finished = values[: late[0]]
             repeats[i] = (np.append(finished, limit[i]),) if len(finished) else ()
-            bound[i] = np.nan if len(finished) else limit[i]
-    return Curve(curve.budget, tuple(repeats), bound, curve.disturbed)
+            if not len(finished):
+                bound[i], n_stopped[i], stops[i] = limit[i], 1, limit[i : i + 1]
+    return Curve(curve.budget, tuple(repeats), bound, n_stopped, tuple(stops), curve.disturbed)
 
 
 def _place_regimes(s: Scenario, rng: np.random.Generator) -> tuple[Array, list[tuple[int, int]]]:

@@ -59,17 +59,17 @@ def further_scenarios() -> dict[str, Scenario]:
     for n in (6, 12, 40):
         made[f"null/drift30/n{n}"] = Scenario(n, drift=0.3)
         made[f"null/noise-grows/n{n}"] = Scenario(n, sigma=0.03, noise_grows=5)
-        made[f"null/processes/n{n}"] = Scenario(n, process_sd=0.05, cold_share=0.1, cold_factor=1.3)
-        made[f"null/cold-15/n{n}"] = Scenario(n, cold_share=0.2, cold_factor=1.5, confirm=True)
+        made[f"null/processes/n{n}"] = Scenario(n, process_sd=0.05, cold_share=0.1, cold_factor=1.2)
+        made[f"null/cold-starts/n{n}"] = Scenario(n, cold_share=0.05, cold_factor=1.5, confirm=True)
         made[f"null/disturbed-cell/n{n}"] = Scenario(n, disturbed_cells=1, confirm=True)
         made[f"null/one-repeat/n{n}"] = Scenario(n, 1, confirm=True)
         made[f"null/two-repeats/n{n}"] = Scenario(n, 2)
         made[f"null/ties/n{n}"] = Scenario(n, ticks=0.25)
         made[f"null/equal/n{n}"] = Scenario(n, sigma=0.0, roughness=0.0, outliers=0.0, trend="affine")
         made[f"null/flat/n{n}"] = Scenario(n, trend="flat")
-        made[f"null/cut-at-3/n{n}"] = Scenario(n, cut_at=3.0)
+        made[f"null/cut-at-3/n{n}"] = Scenario(n, cut_at=3.0, confirm=True)
         for factor in (5, 10):
-            made[f"cut/F{factor}/w1/mid/n{n}"] = Scenario(n, cut_at=3.0, bumps=((factor, 1, "mid"),))
+            made[f"cut/F{factor}/w1/mid/n{n}"] = Scenario(n, cut_at=3.0, bumps=((factor, 1, "mid"),), confirm=True)
             for share in (0.4, 0.6):
                 made[f"bimodal/F{factor}/p{share}/n{n}"] = Scenario(n, bimodal=share, bimodal_factor=factor)
         made[f"bimodal/F2/p0.5/n{n}"] = Scenario(n, bimodal=0.5, bimodal_factor=2)

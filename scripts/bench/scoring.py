@@ -8,23 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bench.answers import Answer, answer
 from bench.curves import Scenario, Simulated, Truth, simulate
+from bench.refinement import answer_after_confirmation
 from speedbump.analyse.curve import Curve
-from speedbump.analyse.segments import dissect
-from speedbump.analyse.verdict import judge
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a method says of a curve: regimes as (first, last) indices; slow-down and interval of each, NaN
-    where the method gives none; budgets it calls unstable.
-    """
-
-    regimes: list[tuple[int, int]]
-    slowdowns: list[tuple[float, float, float]]
-    verdict: str
-    unstable: tuple[int, ...] = ()
-
 
 Method = Callable[[Curve], Answer]
 
@@ -46,9 +33,9 @@ class Score:
     seconds: float = 0.0
 
     def add(self, answer: Answer, truth: Truth, seconds: float = 0.0) -> None:
-        """Count one series. Found: at least half of the regime's budgets. Noticed: found, or the verdict is
-        undetermined. False alarm: a regime that shares no budget with a true one. Error and coverage of the
-        slow-down: where the budgets are exact.
+        """Count one series. Found: at least half of the regime's budgets. Noticed: at least one of its budgets
+        is in a regime, or the verdict is undetermined. False alarm: a regime that shares no budget with a
+        true one. Error and coverage of the slow-down: where the budgets are exact.
         """
         self.series += 1
         self.regimes += len(truth.regimes)
@@ -60,7 +47,7 @@ class Score:
             shared = [min(last, b) - max(first, a) + 1 for a, b in answer.regimes]
             touched |= {k for k, overlap in enumerate(shared) if overlap > 0}
             hits = [k for k, overlap in enumerate(shared) if overlap >= max(0.5 * (last - first + 1), 1)]
-            self.noticed += bool(hits) or undetermined
+            self.noticed += any(overlap > 0 for overlap in shared) or undetermined
             if not hits:
                 continue
             self.found += 1
@@ -96,18 +83,6 @@ class Score:
         }
 
 
-def answer(curve: Curve) -> Answer:
-    """The regime finder's."""
-    anatomy = dissect(curve)
-    accepted = anatomy.accepted
-    return Answer(
-        [(s.first, s.last) for s in accepted],
-        [(s.slowdown.value, s.slowdown.low, s.slowdown.high) for s in accepted],
-        judge(anatomy).verdict,
-        tuple(np.flatnonzero(anatomy.unstable).tolist()),
-    )
-
-
 def draw(name: str, scenario: Scenario, k: int) -> Simulated:
     """The k-th series of a scenario; always the same for a name."""
     return simulate(scenario, np.random.default_rng([zlib.crc32(name.encode()), k]))
@@ -121,4 +96,13 @@ def score(name: str, scenario: Scenario, n_series: int, method: Method = answer)
         start = time.perf_counter()
         found = method(drawn.curve)
         total.add(found, drawn.truth, time.perf_counter() - start)
+    return total
+
+
+def score_after_confirmation(name: str, scenario: Scenario, n_series: int) -> Score:
+    """The same for the regime finder once what it asks for was measured."""
+    total = Score()
+    for k in range(n_series):
+        drawn = draw(name, scenario, k)
+        total.add(answer_after_confirmation(drawn, scenario, np.random.default_rng([k, 1])), drawn.truth)
     return total

@@ -168,9 +168,9 @@ CELLS = Table(
 FAULTS = Table(
     "faults",
     (
-        _s("file", "path of the run's file, relative to the project"),
-        _s("cell", "id of the cell"),
-        _s("problem", "missing, unreadable, or wrong parameters"),
+        _s("file", "path of the run's file, or of a bundle, relative to the project"),
+        _s("cell", "id of the cell; null for a bundle"),
+        _s("problem", "missing, unreadable, wrong parameters, or refused bundle"),
         _s("message", "one line that says what is wrong"),
     ),
 )
@@ -181,7 +181,7 @@ BUDGETS = Table(
         _s("series", "id of the series"),
         _i("n_gen", "the budget", "tokens"),
         _i("n_requests", "measured requests that finished, over all processes"),
-        _i("n_processes", "processes they come from"),
+        _i("n_processes", "processes that say something of it: requests finished, or were stopped surely late"),
         _f("latency_s", "robust centre of the requests' E2E; the longest time seen where lower_bound", "s"),
         _f("low_s", "95 % interval of the centre; null where lower_bound", "s"),
         _f("high_s", "its upper end", "s"),
@@ -258,7 +258,49 @@ REGIMES = Table(
     ),
 )
 
-TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES)
+COMPARISONS = Table(
+    "comparisons",
+    (
+        _s("axis", "the one axis in which the two series differ; or machine, or stack"),
+        _s("over", "id of the series whose latency is above the line: the less usual value, or the larger"),
+        _s("under", "id of the series below it"),
+        _s("over_value", "the axis' value of the first"),
+        _s("under_value", "the axis' value of the second"),
+        _i("n_gen", "a budget that both have", "tokens"),
+        _f("ratio", "latency over latency"),
+        _f("low", "95 % interval of the ratio, the two errors taken as independent"),
+        _f("high", "its upper end; null where lower_bound"),
+        _b("lower_bound", "the latency above the line is one, and so is the ratio"),
+        _b("same_tokens", "both generated the same; null where unknown, or their own requests disagree"),
+    ),
+)
+
+OUTCOMES = ("holds", "differs", "can't tell", "not measured", "stated, not tabulated")
+
+CLAIMS = Table(
+    "claims",
+    (
+        _s("claim_id", "C1 to C21, as in config/reference"),
+        _s("claim", "what the paper says"),
+        _s("statistic", "what its value is"),
+        _s("paper_value", "the value in the paper, as written there"),
+        _s("unit", "of the values"),
+        _s("scope", "models, budgets and machine of the paper's value"),
+        _s("experiment", "experiment of config/paper.yaml that measures it"),
+        _s("origin", "measured, or published: the same rule over the paper's own tables"),
+        _s("machine", "whose measurements are checked; null for published"),
+        _s("stack", "under which they were made; null for published"),
+        _s("outcome", "one of: " + ", ".join(OUTCOMES)),
+        _s("value", "the statistic here, in the paper's form; null where there is none"),
+        Column("values", pl.List(pl.Float64), "its numbers, in full"),
+        _f("low", "95 % interval of a single number whose spread was measured; null otherwise"),
+        _f("high", "its upper end; null also where a request was stopped"),
+        _s("rule", "when the claim holds, when it differs, and what the value is"),
+        _s("why", "what the outcome rests on, or what is missing"),
+    ),
+)
+
+TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS)
 
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:

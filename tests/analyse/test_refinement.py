@@ -25,7 +25,7 @@ def test_a_smooth_series_asks_for_nothing(make_requests):
 
 
 def test_the_middles_of_both_brackets_are_probed(make_requests):
-    cells = plan(make_requests(SLOW), width=16)
+    cells = plan(make_requests(SLOW), width=16, rounds=9)
     assert [(c.kind, c.n_gen, c.process, c.warmups, c.repeats) for c in cells] == [
         ("probe", 496, 1, 1, 2),
         ("probe", 624, 1, 1, 2),
@@ -51,7 +51,8 @@ def test_near_the_smallest_slowdown_a_probe_takes_two_requests(make_requests):
 def test_edges_that_are_narrow_enough_are_confirmed_in_another_process(make_requests):
     cells = plan(make_requests(SLOW), width=32)
     assert [(c.kind, c.n_gen, c.process, c.warmups, c.repeats) for c in cells] == [
-        ("confirm", n, 2, 3, 5) for n in (480, 512, 608, 640, 576)
+        *(("confirm", n, 2, 3, 5) for n in (480, 512, 608, 640)),
+        ("confirm", 576, 2, 1, 2),
     ]
     assert all(c.probe is None for c in cells)
 
@@ -60,6 +61,11 @@ def test_what_was_tried_is_not_planned_again_even_if_it_failed(make_requests):
     failed = Run("s", 496, (1.0,), status="out_of_memory")
     cells = plan(make_requests(SLOW, extra=(failed,)), width=16)
     assert cells[0].n_gen == 495
+
+
+def test_the_last_round_confirms_a_budget_inside(make_requests):
+    cells = plan(make_requests(SLOW), width=16, rounds=1)
+    assert [(c.kind, c.n_gen, c.process) for c in cells[2:]] == [("confirm", 576, 2)]
 
 
 def test_a_confirmed_series_asks_for_nothing(make_requests):
@@ -79,8 +85,9 @@ def test_an_unstable_budget_is_repeated_until_its_processes_are_used_up(make_req
 def test_limits_on_cells_hours_and_rounds(make_requests):
     requests = make_requests(SLOW)
     assert len(plan(requests, width=16, max_cells=1)) == 1
-    seconds = sum(c.predicted_s for c in plan(requests, width=16))
-    assert len(plan(requests, width=16, max_hours=0.9 * seconds / 3600)) == 1
+    first, second = plan(requests, width=16, rounds=9)
+    hours = (first.predicted_s + second.predicted_s) / 3600
+    assert plan(requests, width=16, rounds=9, max_hours=0.9 * hours) == [first]
     assert plan_round(requests, find_regimes(requests), Refinement(rounds=1), 2) == []
 
 

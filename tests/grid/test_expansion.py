@@ -23,7 +23,7 @@ def grid(computes=CPU, models=MODELS, protocol=None, **axes):
     study = {"study": "s", "title": "S", "experiments": [experiment]}
     if protocol:
         study["protocol"] = protocol
-    return expand_study(read_study(study, "x.yaml"), "x.yaml", models, computes)
+    return expand_study(read_study(study, "x.yaml"), "x.yaml", models, lambda: computes)
 
 
 def budgets(found):
@@ -69,7 +69,7 @@ def test_when_chooses_by_the_machine():
         ],
     }
     on = {
-        name: expand_study(read_study(study, "x"), "x", MODELS, computes)
+        name: expand_study(read_study(study, "x"), "x", MODELS, lambda computes=computes: computes)
         for name, computes in [("cpu", CPU), ("mps", MPS)]
     }
     assert [len(on["cpu"].cells[name]) for name in "ab"] == [0, 1]

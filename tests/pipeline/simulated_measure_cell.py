@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,14 +19,19 @@ from speedbump.tables import REQUESTS, write_table
 SLOW = (100, 163)
 
 
-def simulate(cell: dict, machine: str, stack: str) -> pl.DataFrame:
-    """The requests of one fresh cell."""
+def decode_s(axes: dict) -> float:
+    """Seconds of decoding on the simulated device."""
+    factor = 10 if SLOW[0] <= axes["n_gen"] <= SLOW[1] else 1
+    return 0.01 * factor * axes["n_gen"]
+
+
+def simulate(cell: dict, machine: str, stack: str, decode_s: Callable[[dict], float] = decode_s) -> pl.DataFrame:
+    """The requests of one fresh cell, decoding for ``decode_s`` of its axes with 1 % of noise."""
     random.seed(cell_id(cell))
     axes = axes_of(cell)
-    factor = 10 if SLOW[0] <= axes["n_gen"] <= SLOW[1] else 1
     rows = []
     for request in range(cell["warmups"] + cell["repeats"]):
-        step = 0.01 * factor * random.lognormvariate(0, 0.01)
+        seconds = decode_s(axes) * random.lognormvariate(0, 0.01)
         rows.append(
             {
                 **dict.fromkeys(REQUESTS.schema),
@@ -43,9 +49,9 @@ def simulate(cell: dict, machine: str, stack: str) -> pl.DataFrame:
                 "status": "ok",
                 "lower_bound": False,
                 "ttft_s": 0.02,
-                "decode_s": step * axes["n_gen"],
-                "e2e_s": 0.02 + step * axes["n_gen"],
-                "tpot_s": step,
+                "decode_s": seconds,
+                "e2e_s": 0.02 + seconds,
+                "tpot_s": seconds / axes["n_gen"],
                 "finite": True,
                 "sentinel_before_s": 0.03,
                 "sentinel_after_s": 0.03,

@@ -1,14 +1,18 @@
 """Only changed cells rerun: each change, and the jobs it costs."""
 
+import importlib.util
 import json
+import re
 import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 pytestmark = pytest.mark.pipeline
 
-AFTER = {"collect_requests": 1, "segment_regimes": 1, "draw_charts": 1, "build_site": 1, "all": 1}
+AFTER_TABLES = {"compare_series": 1, "check_claims": 1, "draw_charts": 1, "build_site": 1, "all": 1}
+AFTER = {"collect_requests": 1, "segment_regimes": 1, **AFTER_TABLES}
 
 
 def test_nothing_changed_runs_nothing(project):
@@ -64,7 +68,7 @@ def test_a_raised_protocol_makes_every_cell_new(project):
 def test_without_snakemakes_memory_nothing_is_measured_and_strange_parameters_are_reported(project):
     shutil.rmtree(project.root / ".snakemake")
     first, second, _ = project.runs
-    shutil.copy2(first, second)
+    shutil.copyfile(first, second)
     outcome = project.run()
     assert outcome.status == 0, outcome.text
     assert outcome.jobs["measure_cell"] == 0
@@ -85,17 +89,11 @@ def test_two_studies_share_cells(project):
 
 def test_another_transformers_is_another_stack_and_the_old_files_stay(project, tmp_path):
     """The installed package under another version number, found before the real one."""
-    import importlib.util
-
     real = importlib.util.find_spec("transformers").submodule_search_locations[0]
-    from pathlib import Path
-
     shadow = tmp_path / "site" / "transformers"
     shadow.mkdir(parents=True)
     for entry in Path(real).iterdir():
         if entry.name == "__init__.py":
-            import re
-
             text, count = re.subn(
                 r'^__version__ = ".*"', '__version__ = "99.1.2"', entry.read_text(), flags=re.MULTILINE
             )
@@ -109,6 +107,8 @@ def test_another_transformers_is_another_stack_and_the_old_files_stay(project, t
     assert outcome.jobs["measure_cell"] == 3
     assert {run: run.read_bytes() for run in project.runs if run in before} == before
     assert sum("transformers-99.1.2" in str(run) for run in project.runs) == 3
+    series = pl.read_parquet(project.root / "results/studies/tiny/series.parquet")
+    assert series["stack"].n_unique() == 2, "the report shows both stacks"
 
 
 def test_a_patch_of_the_os_is_the_same_stack(monkeypatch):

@@ -95,10 +95,12 @@ def test_a_truncated_file_is_named_and_the_printed_line_measures_it_again(projec
     assert pl.read_parquet(project.root / "results/studies/tiny/cells.parquet").height == 2
     line = next(line for line in outcome.text.splitlines() if "to measure again: " in line)
     arguments = line.split("snakemake --cores 1 ")[1].split()
-    assert arguments[:2] == ["--configfile", STUDY]
+    assert arguments[:3] == ["--configfile", STUDY, "-R"]
+    named = arguments[3:]
+    assert str(broken.relative_to(project.root)) in named  # beside it, cells that something on this machine disturbed
     again = project.run(*arguments, study=None)
     assert again.status == 0, again.text
-    assert again.jobs["measure_cell"] == 1
+    assert again.jobs["measure_cell"] == len(named)
     assert pl.read_parquet(broken).height == 3
     assert pl.read_parquet(project.root / "results/studies/tiny/faults.parquet").is_empty()
 
@@ -126,7 +128,6 @@ def test_a_partial_report_while_measuring_goes_on(project):
         assert partial.status == 0, partial.text
         assert partial.jobs["measure_cell"] == 0
         assert (project.root / "results/studies/tiny/partial/site/index.html").exists()
-        assert "not all" in partial.text or "partial" in partial.text
     finally:
         kill_group(running, signal.SIGINT)
         running.communicate(timeout=120)
@@ -145,7 +146,7 @@ def test_results_that_cannot_be_written_are_one_line(fresh):
     ("old", "new", "line"),
     [
         ("model: tiny", "model: tinny", "experiments[scan].model: 'tinny' is not known; did you mean 'tiny'?"),
-        ("n_gen: 8-24+8", "n_gen: 24-8+8", "experiments[scan].n_gen: '24-8+8' falls"),
+        ("n_gen: 8-24+8", "n_gen: 24-8+8", "experiments[scan].n_gen: '24-8+8' falls: write the smaller number first"),
         ("repeats: 2", "repeat: 2", "protocol.repeat: unknown key; did you mean 'repeats'?"),
     ],
 )
@@ -160,7 +161,7 @@ def test_a_mistake_in_a_study_is_one_line_before_any_job(fresh, old, new, line):
 
 
 def test_two_studies_at_once_are_refused(fresh):
-    command = [*fresh.command(study=None), f"--configfile={STUDY}", "config/config.yaml"]
+    command = [*fresh.command(study=None), "--configfile", STUDY, "config/config.yaml"]
     done = subprocess.run(command, cwd=fresh.root, capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
-    assert "one at a time" in done.stderr or "give one" in done.stderr
+    assert "speedbump: --configfile: two studies at once would be merged into one; give one" in done.stderr

@@ -62,8 +62,8 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
         ),
         (
             (SMOOTH, Line("distilgpt2", "cpu")),
-            "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down below 1.4× "
-            "or one narrower than 128 tokens could have been missed.",
+            "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down below "
+            "1.4× or one narrower than 128 tokens could have been missed.",
         ),
         ((SMOOTH, UNTOLD), "No slow regime was found in 1 of 2 measured curves; 1 curve cannot be told."),
         (

@@ -8,17 +8,22 @@ from scipy import stats
 from speedbump.grid.axes import AXES
 from speedbump.tables import CELLS, check_table
 
+Place = tuple[str, str, str]
+"""Machine, stack and id of a cell."""
+_DURATIONS = {"machine": pl.String, "stack": pl.String, "cell": pl.String, "wall_s": pl.Float64}
+
 MEMORY = ("torch_current", "torch_driver", "rss", "footprint", "system_used", "swap_used")
 
 
-def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[str, float]) -> pl.DataFrame:
+def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[Place, float]) -> pl.DataFrame:
     """The ``cells`` table: a row for each cell, and for each budget of a persistent one.
 
-    requests: the ``requests`` table.  wall_s: seconds from job start to job end by cell id.
+    requests: the ``requests`` table.  wall_s: seconds from job start to job end. Two machines that measure the
+    same cell give it the same id, so a cell counts by its place.
     Only measured requests that finished count as latencies; where none finished, the longest time
     that any request was seen to run stands as a lower bound.
     """
-    key = ["cell", "n_gen"]
+    key = ["machine", "stack", "cell", "n_gen"]
     axes = [axis.name for axis in AXES if axis.name != "n_gen"]
     finished = pl.col("status") == "ok"
     measured = finished & (pl.col("phase") == "measured")
@@ -26,10 +31,10 @@ def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[str, float]) -> pl.D
     trouble = pl.col("status").filter(~finished)
     bound = pl.col("e2e_s").filter(pl.col("lower_bound")).max()
     summary = (
-        requests.sort("cell", "request")
+        requests.sort(*key[:3], "request")
         .group_by(key, maintain_order=True)
         .agg(
-            pl.col("series", "machine", "stack", *axes, "attention_ran", "disturbed").first(),
+            pl.col("series", *axes, "attention_ran", "disturbed").first(),
             outcome=trouble.first().fill_null("ok"),
             message=pl.col("message").filter(~finished).first(),
             n_warmup=(finished & (pl.col("phase") == "warmup")).sum(),
@@ -49,10 +54,11 @@ def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[str, float]) -> pl.D
         )
         .with_columns(
             lower_bound=(pl.col("n_measured") == 0) & pl.col("bound").is_not_null(),
-            wall_s=pl.col("cell").replace_strict(wall_s, default=None, return_dtype=pl.Float64),
         )
         .with_columns(e2e_median_s=pl.when("lower_bound").then("bound").otherwise("median"))
     )
+    durations = pl.DataFrame([(*place, s) for place, s in wall_s.items()], schema=_DURATIONS, orient="row")
+    summary = summary.join(durations, on=key[:3], how="left")
     quantile = {n: float(stats.t.ppf(0.975, n - 1)) for n in summary["n_measured"].unique() if n > 1}
     half = (
         pl.col("n_measured").replace_strict(quantile, default=None, return_dtype=pl.Float64)

@@ -1,70 +1,105 @@
-"""Whether slow requests are more than the chance disturbances that every budget has."""
+"""Whether slow requests, or slow processes, are more than the chance disturbances that every budget has."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import bdtrc
 
 from speedbump.analyse.curve import Array, Curve, Flags
 
-PRIOR_RATE = 0.03
-"""Share of disturbed requests expected before any is seen ..."""
-PRIOR_REQUESTS = 20.0
-"""... worth so many requests ..."""
-PRIOR_FROM = 1.2
-"""... slow by at least this factor; beyond it the share falls with the factor's square."""
-CONSENSUS = 0.8
-"""Share of a budget's requests that must be slow before the budget is."""
+CONSENSUS = 0.9
+"""Share of a place's requests that must be slow before the place is."""
+REQUEST_RATE = 0.05
+PROCESS_RATE = 0.05
+"""Shares of requests, and of processes, that are expected to be disturbed."""
+_PRIOR_COUNT = 20.0
+_PRIOR_FROM = 1.5
+_PRIOR_TAIL = 1.5
 
 
+@dataclass(frozen=True)
 class Disturbances:
-    """How often a request of a normal budget is slow by some factor, learnt from the series itself.
+    """How often something of a normal budget is slow by some factor: requests, or whole processes.
 
-    Disturbed requests are counted at the normal budgets and shrunk towards a prior, so that a clean series
-    of few requests is not taken for one that never errs. Requests are taken as independent: a burst that hits
-    every request of a budget cannot be told from a slow budget within one process.
+    departures: log slow-downs, one array a budget.  normal: budgets to learn from.
+    prior_rate: share disturbed by 1.5 and more that is expected before any is seen, worth 20 observations;
+    beyond, it falls with the factor's power 1.5.
+
+    Counted at the series' own normal budgets and shrunk towards the prior, so that a clean series of few
+    requests is not taken for one that never errs. Taken as independent of each other.
     """
 
-    def __init__(self, curve: Curve, expected: Array, normal: Flags) -> None:
-        self._departures: list[Array] = [curve.pooled(i) - expected[i] for i in range(curve.n)]
-        of_normal = [self._departures[i] for i in np.flatnonzero(normal)]
-        self._sorted = np.sort(np.concatenate(of_normal)) if of_normal else np.empty(0)
-        self._normal = normal
-        self._n = curve.n
-
-    def departures(self, i: int) -> Array:
-        """Log slow-down of every request of budget ``i``."""
-        return self._departures[i]
+    departures: tuple[Array, ...]
+    normal: Flags
+    prior_rate: float
+    sorted_normal: Array
 
     def rate(self, log_slowdown: float, without: Array | None = None) -> float:
-        """Share of normal requests slow by at least so much; those of ``without`` are not counted."""
-        seen, total = len(self._sorted) - int(np.searchsorted(self._sorted, log_slowdown)), len(self._sorted)
+        """Share slow by at least so much at normal budgets; ``without``: some of them, not counted."""
+        total = len(self.sorted_normal)
+        seen = total - int(np.searchsorted(self.sorted_normal, log_slowdown))
         if without is not None:
             seen, total = seen - int((without >= log_slowdown).sum()), total - len(without)
-        prior = PRIOR_RATE * min(1.0, math.exp(-2 * (log_slowdown - math.log(PRIOR_FROM))))
-        return (seen + PRIOR_REQUESTS * prior) / (total + PRIOR_REQUESTS)
+        return (seen + _PRIOR_COUNT * self.prior(log_slowdown)) / (total + _PRIOR_COUNT)
 
-    def chance(self, departures: Array, at_least: int, places: int, without: Array | None = None) -> float:
-        """Probability that disturbances alone make some place of the series look like this one.
-
-        departures: log slow-downs of the place's requests.  at_least: how many must be slow.  places: how
-        many such places the series has.
-        The smallest over k of P(k or more of the requests slow by at least the k-th largest), binomial.
-        """
-        ordered = np.sort(departures)[::-1]
-        m = len(ordered)
-        tails = [bdtrc(k - 1, m, self.rate(float(ordered[k - 1]), without)) for k in range(at_least, m + 1)]
-        return min(1.0, places * float(min(tails))) if tails else 1.0
+    def prior(self, log_slowdown: float) -> float:
+        """The share expected before any is seen."""
+        return self.prior_rate * min(1.0, math.exp(-_PRIOR_TAIL * (log_slowdown - math.log(_PRIOR_FROM))))
 
     def of_segment(self, first: int, last: int) -> float:
-        """The chance of the slow budgets ``first`` to ``last``."""
-        departures = np.concatenate([self._departures[i] for i in range(first, last + 1)])
-        needed = max(math.ceil(CONSENSUS * len(departures)), 1)
-        return self.chance(departures, needed, self._n - (last - first))
+        """Probability that disturbances alone make some stretch as long as this one look like it.
 
-    def of_budget(self, i: int, n_slow: int) -> float:
-        """The chance of the ``n_slow`` slowest requests of budget ``i``, the others being normal."""
-        own = self._departures[i]
-        ordered = np.sort(own)[::-1]
-        rate = self.rate(float(ordered[n_slow - 1]), own if self._normal[i] else None)
-        return min(1.0, self._n * float(bdtrc(n_slow - 1, len(own), rate)))
+        At least CONSENSUS of its departures must be slow. The smallest over k of P(k or more of them slow by
+        at least the k-th largest), binomial, times the number of such stretches.
+        """
+        departures = np.sort(np.concatenate(self.departures[first : last + 1]))[::-1]
+        m = len(departures)
+        if not m:
+            return 1.0
+        needed = max(math.ceil(CONSENSUS * m), 1)
+        tails = [bdtrc(k - 1, m, self.rate(float(departures[k - 1]))) for k in range(needed, m + 1)]
+        return min(1.0, (len(self.departures) - (last - first)) * float(min(tails)))
+
+    def of_some(self, i: int, n_slow: int) -> float:
+        """Probability that disturbances alone make some budget look like ``i``: its ``n_slow`` slowest so slow,
+        its others normal.
+        """
+        own = np.sort(self.departures[i])[::-1]
+        rate = self.rate(float(own[n_slow - 1]), own if self.normal[i] else None)
+        return min(1.0, len(self.departures) * float(bdtrc(n_slow - 1, len(own), rate)))
+
+
+def disturbed_requests(curve: Curve, expected: Array, normal: Flags) -> Disturbances:
+    """Of single requests. Where none finished, the stopped ones count with the bound.
+
+    A burst that hits every request of a process cannot be told from a slow budget by these.
+    """
+    departures = [
+        np.full(curve.n_stopped[i], curve.bound[i] - expected[i])
+        if curve.censored[i]
+        else curve.pooled(i) - expected[i]
+        for i in range(curve.n)
+    ]
+    return _learn(departures, normal, REQUEST_RATE)
+
+
+def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturbances:
+    """Of whole processes, by the median of each: cold starts, bursts of load."""
+    departures = [
+        np.array([float(np.median(values)) - expected[i] for values in curve.repeats[i]]) for i in range(curve.n)
+    ]
+    return _learn(departures, normal, PROCESS_RATE)
+
+
+def prior_slowdown(rate: Array, prior_rate: float, total: float) -> Array:
+    """Log slow-down beyond which ``total`` observations without a disturbance leave at most this rate."""
+    return np.asarray(
+        math.log(_PRIOR_FROM) + np.log(prior_rate * _PRIOR_COUNT / (total + _PRIOR_COUNT) / rate) / _PRIOR_TAIL
+    )
+
+
+def _learn(departures: list[Array], normal: Flags, prior_rate: float) -> Disturbances:
+    of_normal = [departures[i] for i in np.flatnonzero(normal)]
+    known = np.sort(np.concatenate(of_normal)) if of_normal else np.empty(0)
+    return Disturbances(tuple(departures), normal, prior_rate, known)

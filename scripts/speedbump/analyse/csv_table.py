@@ -95,20 +95,22 @@ def _by_budget(lines: list[_Line]) -> Iterator[tuple[int, list[_Line]]]:
 
 
 def _request_curve(lines: list[_Line]) -> Curve:
-    budgets, repeats, bounds = [], [], []
+    budgets, repeats, bounds, counts, stops = [], [], [], [], []
     for budget, own in _by_budget(lines):
         processes: dict[str, list[float]] = {}
-        stopped: list[float] = []
+        stopped: dict[str, list[float]] = {}
         for line in own:
             log_s = math.log(line.number_in("e2e_s", 0))
-            if line.flag_in("lower_bound"):
-                stopped.append(log_s)
-            else:
-                processes.setdefault((line.values.get("process") or "").strip(), []).append(log_s)
+            kind = stopped if line.flag_in("lower_bound") else processes
+            kind.setdefault((line.values.get("process") or "").strip(), []).append(log_s)
         budgets.append(float(budget))
         repeats.append(tuple(np.sort(values) for values in processes.values()))
-        bounds.append(max(stopped) if not processes else math.nan)
-    return Curve(np.array(budgets), tuple(repeats), np.array(bounds), np.zeros(len(budgets), bool))
+        stops.append(np.array([max(own) for process, own in stopped.items() if process not in processes]))
+        bounds.append(math.nan if processes else float(stops[-1].max()))
+        counts.append(0 if processes else sum(map(len, stopped.values())))
+    disturbed = np.zeros(len(budgets), bool)
+    bound, n_stopped = np.array(bounds), np.array(counts)
+    return Curve(np.array(budgets), tuple(repeats), bound, n_stopped, tuple(stops), disturbed)
 
 
 def _published_curve(lines: list[_Line]) -> Curve:

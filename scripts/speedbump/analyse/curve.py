@@ -34,6 +34,8 @@ class Curve:
     budget: tokens, increasing, shape (n,).
     repeats: for each budget, for each process, the log seconds of its finished measured requests.
     bound: log seconds that a budget's requests took at least, where none of them finished; NaN elsewhere.
+    n_stopped: requests behind the bound, 0 where there is none.
+    stops: for each budget, of every process none of whose requests finished, the longest of them in log seconds.
     disturbed: every process of the budget was flagged as disturbed while it was measured.
     published: set instead of repeats for a table of means; repeats are then empty.
     """
@@ -41,6 +43,8 @@ class Curve:
     budget: Array
     repeats: tuple[tuple[Array, ...], ...]
     bound: Array
+    n_stopped: Indices
+    stops: tuple[Array, ...]
     disturbed: Flags
     published: Published | None = None
 
@@ -54,7 +58,13 @@ class Curve:
 
     @property
     def n_processes(self) -> Indices:
-        return np.array([max(len(processes), 1) for processes in self.repeats], np.int64)
+        """Processes in which requests of a budget finished."""
+        return np.array([len(processes) for processes in self.repeats], np.int64)
+
+    def n_processes_beyond(self, log_latency: Array) -> Indices:
+        """Those, and the processes that were stopped later than this (log seconds, one a budget)."""
+        late = [int((stops > limit).sum()) for stops, limit in zip(self.stops, log_latency, strict=True)]
+        return self.n_processes + np.array(late, np.int64)
 
     def pooled(self, i: int) -> Array:
         """Every repeat of budget ``i``, processes together; empty for a published or a censored budget."""
@@ -70,6 +80,8 @@ class Curve:
             budget=self.budget[keep],
             repeats=tuple(r for r, k in zip(self.repeats, keep, strict=True) if k),
             bound=self.bound[keep],
+            n_stopped=self.n_stopped[keep],
+            stops=tuple(s for s, k in zip(self.stops, keep, strict=True) if k),
             disturbed=self.disturbed[keep],
             published=published,
         )
@@ -79,14 +91,19 @@ def from_repeats(budget: Array, repeats: list[Array]) -> Curve:
     """A curve measured in one process a budget. ``repeats``: seconds, one array a budget."""
     n = len(budget)
     logs = tuple((np.log(np.asarray(seconds, float)),) for seconds in repeats)
-    return Curve(np.asarray(budget, float), logs, np.full(n, np.nan), np.zeros(n, bool))
+    return Curve(np.asarray(budget, float), logs, np.full(n, np.nan), np.zeros(n, int), _none(n), np.zeros(n, bool))
 
 
 def from_published(budget: Array, mean_s: Array, sd_s: Array, count: Array) -> Curve:
     """A curve of a published table. ``sd_s``: sample standard deviations, NaN where unknown."""
     n = len(budget)
     published = Published(np.asarray(mean_s, float), np.asarray(sd_s, float), np.asarray(count, float))
-    return Curve(np.asarray(budget, float), ((),) * n, np.full(n, np.nan), np.zeros(n, bool), published)
+    unknown, none = np.full(n, np.nan), np.zeros(n, int)
+    return Curve(np.asarray(budget, float), ((),) * n, unknown, none, _none(n), np.zeros(n, bool), published)
+
+
+def _none(n: int) -> tuple[Array, ...]:
+    return (np.empty(0),) * n
 
 
 def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
@@ -124,13 +141,16 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
     finished, stopped, disturbed = (rows[name].to_numpy() for name in ("finished", "stopped", "disturbed"))
     budget, first = np.unique(budgets, return_index=True)
     repeats: list[tuple[Array, ...]] = []
-    bound, flagged = np.full(len(budget), np.nan), np.zeros(len(budget), bool)
+    stops: list[Array] = []
+    n = len(budget)
+    bound, n_stopped, flagged = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, bool)
     for i, (start, end) in enumerate(zip(first, [*first[1:], len(budgets)], strict=True)):
         at = slice(start, end)
         ok, value = finished[at], log_s[at]
         flagged[i] = disturbed[at].all()
+        stops.append(_stops(process[at], value, ok))
         if not ok.any():
-            bound[i] = value.max()
+            bound[i], n_stopped[i] = value.max(), len(value)
             repeats.append(())
             continue
         late = stopped[at] & (value > np.median(value[ok]) + np.log(SLOW_FROM))
@@ -140,4 +160,12 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
         owner = process[at][keep]
         cuts = np.flatnonzero(np.diff(owner)) + 1
         repeats.append(tuple(np.split(value[keep], cuts)))
-    return Curve(budget.astype(float), tuple(repeats), bound, flagged)
+    return Curve(budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged)
+
+
+def _stops(process: Indices, log_s: Array, finished: Flags) -> Array:
+    """The longest time of every process that finished nothing."""
+    if finished.all():
+        return np.empty(0)
+    silent = np.setdiff1d(process, process[finished])
+    return np.array([log_s[process == p].max() for p in silent])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from speedbump.analyse.chance import PRIOR_FROM, PRIOR_RATE, PRIOR_REQUESTS
+from speedbump.analyse.chance import REQUEST_RATE, prior_slowdown
 from speedbump.analyse.confidence import SLOW_SD
 from speedbump.analyse.curve import SLOW_FROM, Array
 from speedbump.analyse.evidence import CHANCE, CLEARLY
@@ -42,5 +42,5 @@ def detectable_slowdown(log_budget: Array, summary: Summary, trend: Trend) -> Ar
 
     rate = (CHANCE / n) ** (1 / summary.count)
     total = float(summary.count.sum())
-    by_chance = math.log(PRIOR_FROM) + 0.5 * np.log(PRIOR_RATE * PRIOR_REQUESTS / (total + PRIOR_REQUESTS) / rate)
+    by_chance = prior_slowdown(rate, REQUEST_RATE, total)
     return np.asarray(np.exp(np.maximum.reduce([by_interval, by_state, by_chance, np.full(n, math.log(SLOW_FROM))])))

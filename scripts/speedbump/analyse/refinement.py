@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import polars as pl
 from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.evidence import CLEARLY
 from speedbump.analyse.regimes import Findings
+from speedbump.analyse.verdict import SUSPECT
 
 Row = dict[str, Any]
 
@@ -32,7 +33,7 @@ class Refinement:
     width: tokens; brackets are bisected until they are no wider.
     rounds: most rounds.  max_cells, max_hours: of new measuring, over all rounds; None: no limit.
     warmups, repeats: protocol of the cells that settle a budget (repeat, confirm).
-    probe_warmups, probe_repeats: protocol of the cells that bisect (probe, gap).
+    probe_warmups, probe_repeats: protocol of the cells that bisect (probe, gap) and of inner confirmations.
     early_end: a probe may end after fewer requests when they agree, and take more when they do not.
     cut: a probe's request may be stopped once it is surely slow; then it counts as a lower bound.
     gap: tokens; steps wider than this are halved; None: only where too few budgets are normal.
@@ -178,6 +179,9 @@ def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Pla
     for budget in known.budgets:
         if budget["unstable"]:
             yield _settle(known, settings, budget["n_gen"], "repeat", "requests sit in both states")
+        elif budget["state"] == "unclear" and (budget["p_slow"] or 0.0) >= SUSPECT and not _in_regime(known, budget):
+            why = f"slow with probability {budget['p_slow']:.2f}"
+            yield _settle(known, settings, budget["n_gen"], "repeat", why)
     for regime in known.regimes:
         if not regime["accepted"]:
             why = f"looks slow, evidence too weak ({regime['reason']})"
@@ -186,8 +190,12 @@ def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Pla
         yield from _bisect(known, settings, regime)
     for regime in known.regimes:
         if regime["accepted"] and not regime["confirmed"]:
-            yield from _confirm(known, settings, regime)
+            yield from _confirm(known, settings, regime, round == settings.rounds)
     yield from _fill_gaps(known, settings)
+
+
+def _in_regime(known: _Known, budget: Row) -> bool:
+    return any(r["first_slow"] <= budget["n_gen"] <= r["last_slow"] for r in known.regimes)
 
 
 def _bisect(known: _Known, settings: Refinement, regime: Row) -> Iterator[Planned | None]:
@@ -209,21 +217,20 @@ def _brackets(regime: Row) -> Iterator[tuple[str, int, int]]:
         yield "end", regime["recovery_low"], regime["recovery_high"]
 
 
-def _confirm(known: _Known, settings: Refinement, regime: Row) -> Iterator[Planned | None]:
-    """Edges that are narrow enough; the inner budget together with the first of them."""
+def _confirm(known: _Known, settings: Refinement, regime: Row, last: bool) -> Iterator[Planned | None]:
+    """Edges that are narrow enough; a budget inside with the first of them, or in the last round."""
     narrow = [(edge, low, high) for edge, low, high in _brackets(regime) if high - low <= settings.width]
     for edge, low, high in narrow:
         for n_gen, state in ((low, "normal"), (high, "slow")):
             if _processes(known, n_gen) < 2:
                 why = f"confirms the {state} side of the edge {low} to {high}, where the slow regime {edge}s"
                 yield _settle(known, settings, n_gen, "confirm", why)
-    inner = [b for b in known.budgets if regime["onset_high"] <= b["n_gen"] <= regime["recovery_low"]]
-    lone = len(inner) == 1 and not narrow
-    if inner and (narrow or lone):
-        middle = inner[len(inner) // 2]
-        if middle["n_processes"] < 2:
-            why = f"confirms the slow regime {regime['onset_high']} to {regime['recovery_low']} in another process"
-            yield _settle(known, settings, middle["n_gen"], "confirm", why)
+    inner = [b for b in known.budgets if regime["onset_high"] < b["n_gen"] < regime["recovery_low"]]
+    inner = inner or [b for b in known.budgets if regime["onset_high"] <= b["n_gen"] <= regime["recovery_low"]]
+    if inner and (narrow or last) and all(b["n_processes"] < 2 for b in inner):
+        why = f"confirms the slow regime {regime['onset_high']} to {regime['recovery_low']} in another process"
+        brief = replace(settings, warmups=settings.probe_warmups, repeats=settings.probe_repeats)
+        yield _settle(known, brief, inner[len(inner) // 2]["n_gen"], "confirm", why)
 
 
 def _processes(known: _Known, n_gen: int) -> int:

@@ -11,7 +11,7 @@ import polars as pl
 
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
-from speedbump.analyse.curve import Curve, read_curves
+from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves
 from speedbump.analyse.segments import Anatomy, Segment, dissect
 from speedbump.analyse.verdict import Verdict, is_confirmed, judge
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
@@ -106,7 +106,7 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
         "n_gen_max": int(curve.budget[-1]),
         "n_regimes": len(slowdowns),
         "slowdown_max": max(slowdowns, default=None),
-        "n_processes": int(curve.n_processes.max()),
+        "n_processes": int(processes_of(anatomy).max()),
         "falls": bool(fall and fall.significant),
         "fall_from": int(curve.budget[fall.before]) if fall else None,
         "fall_to": int(curve.budget[fall.after]) if fall else None,
@@ -168,7 +168,7 @@ def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
     columns: dict[str, list[Any]] = {
         "n_gen": curve.budget.astype(int).tolist(),
         "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),
-        "n_processes": np.where(curve.censored, 0, curve.n_processes).tolist(),
+        "n_processes": processes_of(anatomy).tolist(),
         "latency_s": np.exp(summary.centre).tolist(),
         "low_s": _known(np.where(curve.censored, np.nan, low)),
         "high_s": _known(np.where(curve.censored, np.nan, high)),
@@ -189,6 +189,14 @@ def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
     return [{"series": series, **dict(zip(names, row, strict=True))} for row in zip(*columns.values(), strict=True)]
 
 
+def processes_of(anatomy: Anatomy) -> Indices:
+    """Processes that say something of each budget: requests finished, or were stopped surely late. One at least,
+    for a published table does not tell.
+    """
+    known = anatomy.expectation.log_latency + math.log(SLOW_FROM) if anatomy.expectation else anatomy.summary.centre
+    return np.maximum(anatomy.curve.n_processes_beyond(known), 1)
+
+
 def states_in_words(anatomy: Anatomy) -> list[str]:
     """normal, slow or unclear, for every budget."""
     words = np.where(anatomy.p_slow <= SURELY_NORMAL, "normal", "unclear").astype(object)
@@ -197,6 +205,8 @@ def states_in_words(anatomy: Anatomy) -> list[str]:
         words[inside[anatomy.p_slow[inside] >= SURELY_SLOW]] = "slow"
     for segment in anatomy.doubtful:
         words[segment.first : segment.last + 1] = "unclear"
+    if anatomy.doubtful_end is not None:
+        words[anatomy.doubtful_end.first : anatomy.doubtful_end.last + 1] = "unclear"
     words[anatomy.unstable] = "unclear"
     return [str(word) for word in words]
 

@@ -12,8 +12,8 @@ LASTING = ("ok", "unsupported")
 
 
 def runs_to_repeat(folder: Path) -> list[str]:
-    """Run files of a study's failed, unreadable and disturbed cells. A stop at the request limit is an answer, and
-    stays.
+    """Run files of a study's failed, unreadable and disturbed cells, those of other machines' bundles apart. A stop at
+    the request limit is an answer, and stays.
     """
     cells = read_table(folder / "cells.parquet", CELLS)
     faults = read_table(folder / "faults.parquet", FAULTS)
@@ -24,7 +24,8 @@ def runs_to_repeat(folder: Path) -> list[str]:
     files = [
         f"results/runs/{row['machine']}/{row['stack']}/{row['cell']}.parquet" for row in again.iter_rows(named=True)
     ]
-    return list(dict.fromkeys([*faults["file"], *files]))
+    here = [file for file in files if Path(file).exists()]
+    return list(dict.fromkeys([*faults.filter(pl.col("cell").is_not_null())["file"], *here]))
 
 
 def repeat_command(files: list[str], configfile: str) -> str:

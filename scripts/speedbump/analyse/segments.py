@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from speedbump.analyse.brackets import Brackets, find_brackets
-from speedbump.analyse.chance import Disturbances
+from speedbump.analyse.chance import Disturbances, disturbed_requests
 from speedbump.analyse.confidence import Interval, slowdown_interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.detection import detectable_slowdown
-from speedbump.analyse.evidence import CHANCE, CLEARLY, Neighbours, compare_neighbours, why_not_accepted
+from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
+from speedbump.analyse.evidence import CLEARLY, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
 from speedbump.analyse.monotonicity import Fall, largest_fall
 from speedbump.analyse.states import Reading, emissions, find_states, probability_slow, transitions
@@ -18,6 +19,7 @@ from speedbump.analyse.summary import Summary, summarise
 from speedbump.analyse.trend import Expectation, expect
 
 _WITHIN_LEVEL_SD = 0.12
+_UNSTABLE_CHANCE = 0.001
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Anatomy:
 
     reading, expectation: None where no two budgets can be read as normal; p_slow and detectable are NaN then.
     unstable: the budget's requests, or processes, sit in both states.
+    doubtful_end: looked for where no stretch looks slow.
     """
 
     curve: Curve
@@ -58,6 +61,7 @@ class Anatomy:
     unstable: Flags
     detectable: Array
     segments: tuple[Segment, ...]
+    doubtful_end: DoubtfulEnd | None
     fall: Fall | None
 
     @property
@@ -77,21 +81,22 @@ def dissect(curve: Curve) -> Anatomy:
     if reading is None:
         unknown = np.full(curve.n, np.nan)
         no = np.zeros(curve.n, bool)
-        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), fall)
+        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), None, fall)
     x = np.log(curve.budget)
     normal = reading.normal(curve)
     expectation = expect(reading.trend, x, summary, normal)
     departure = summary.centre - reading.trend.log_latency
     variance = summary.variance + reading.trend.sd**2 + np.where(normal, 0.0, expectation.variance)
     p_slow = probability_slow(emissions(departure, np.sqrt(variance), curve.censored), transitions(curve.n))
-    disturbances = Disturbances(curve, expectation.log_latency, normal)
+    disturbances = disturbed_requests(curve, expectation.log_latency, normal)
     segments = tuple(
         _describe(first, last, curve, summary, expectation, normal, p_slow, disturbances)
         for first, last in runs(reading.slow)
     )
     unstable = find_unstable(curve, expectation, segments, disturbances)
+    end = None if segments else find_doubtful_end(curve, summary, reading, x)
     detectable = detectable_slowdown(x, summary, reading.trend)
-    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, fall)
+    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
 
 
 def _describe(
@@ -128,16 +133,16 @@ def find_unstable(
         if segment.accepted:
             inside[segment.first : segment.last + 1] = True
     for i in range(curve.n):
-        departures = disturbances.departures(i)
+        departures = disturbances.departures[i]
         m = len(departures)
-        if m < 2:
+        if m < 2 or curve.censored[i]:
             continue
         n_slow = int((departures > math.log(SLOW_FROM)).sum())
         if inside[i]:
             n_fast = int((departures < math.log(CLEARLY)).sum())
             unstable[i] = n_fast >= 2 and n_fast >= m / 5
         elif 0 < n_slow < m:
-            unstable[i] = disturbances.of_budget(i, n_slow) < CHANCE and not _outvoted(curve, i, expectation)
+            unstable[i] = disturbances.of_some(i, n_slow) < _UNSTABLE_CHANCE and not _outvoted(curve, i, expectation)
     return unstable
 
 

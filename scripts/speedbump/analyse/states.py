@@ -121,6 +121,14 @@ def most_likely_path(e: Emissions, t: Transitions) -> tuple[Flags, float]:
     return np.array(path[::-1], bool), max(slow, normal)
 
 
+def log_probability(slow: Flags, e: Emissions, t: Transitions) -> float:
+    """Log probability of these states and the data together."""
+    again = np.concatenate([[False], slow[:-1]])
+    moves = np.where(slow, np.where(again, t.stay_slow, t.enter), np.where(again, t.leave, t.stay_normal))
+    data = np.where(slow, np.where(again, e.slow_again, e.slow), e.normal)
+    return float((moves + data).sum())
+
+
 def probability_slow(e: Emissions, t: Transitions) -> Array:
     """Posterior probability of the slow state at every budget (forward and backward passes)."""
     normal, slow, again = e.normal.tolist(), e.slow.tolist(), e.slow_again.tolist()
@@ -172,7 +180,7 @@ def find_states(curve: Curve, summary: Summary) -> Reading | None:
             if normal.sum() < 2 or slow.tobytes() in seen:
                 break
             seen.add(slow.tobytes())
-            trend = fit_normal_trend(terms, summary, normal)
+            trend = fit_normal_trend(x, terms, summary, normal)
             sd = np.sqrt(summary.variance + trend.sd**2)
             slow, score = most_likely_path(emissions(summary.centre - trend.log_latency, sd, curve.censored), chain)
             readings.append(Reading(slow, trend, score))

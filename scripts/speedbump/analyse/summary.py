@@ -9,6 +9,9 @@ from speedbump.analyse.curve import Array, Curve, Flags, Indices
 
 PRIOR_DF = 4.0
 """Degrees of freedom that the pooled variance is worth when a budget's own variance is moderated."""
+PROCESS_SD = 0.05
+"""Standard deviation expected between the centres of a budget's processes. Not pooled over the budgets: those
+measured again are those that looked odd."""
 ASSUMED_SD = 0.1
 """Standard deviation of log repeats where nothing tells: one repeat a budget, or a mean published without one."""
 BOUND_SD = 0.03
@@ -74,9 +77,8 @@ def summarise(curve: Curve) -> Summary:
     several = np.flatnonzero(processes > 1)
     if len(several):
         between = np.array([centres[owner == i].var(ddof=1) for i in several])
-        freedom = np.asarray(processes[several] - 1, float)
-        typical = _pool(between, freedom)
-        error = (PRIOR_DF * typical + freedom * between) / (PRIOR_DF + freedom) / processes[several]
+        freedom = processes[several] - 1.0
+        error = (PRIOR_DF * PROCESS_SD**2 + freedom * between) / (PRIOR_DF + freedom) / processes[several]
         variance[several] = np.maximum(error, repeat_error[several] / processes[several] ** 2)
         centre[several] = [np.median(centres[owner == i]) for i in several]
     return Summary(centre, variance, spread, np.maximum(count, 1.0), df, pooled)

@@ -18,8 +18,13 @@ _LEAST_WEIGHT = 0.02
 
 CORRELATION_LENGTH = 0.35
 """Distance in log budget over which departures of normal budgets from the trend stay alike."""
+PRIOR_SLOPE = 1.2
 SLOPE_SD = 0.5
-"""Prior standard deviation of the log-log slope's error."""
+"""Log-log slope expected of a trend, and its standard deviation: what is left to go by where the normal budgets
+lie close together."""
+PRIOR_REACH = np.array([-1.0, 1.0])
+PRIOR_WEIGHT = np.full(2, SLOPE_SD**-2)
+"""The same as two further points, at these log distances from the middle of the normal budgets."""
 BEND_SD = 0.3
 """Standard deviation of a further log-log slope over a stretch without normal budgets."""
 
@@ -45,11 +50,13 @@ def powers_of(budget: Array) -> Array:
     return np.stack([(budget / budget[-1]) ** power for power in POWERS], axis=1)
 
 
-def fit_normal_trend(terms: Array, summary: Summary, normal: Flags) -> Trend:
+def fit_normal_trend(log_budget: Array, terms: Array, summary: Summary, normal: Flags) -> Trend:
     """Monotone trend of latency over the budget, fitted to the normal budgets only.
 
     Latency is a non-negative combination of budget**p for p in POWERS, so that it can be affine, quadratic
     (no KV cache) or a power law, and can never fall. It is a function of the labels alone.
+
+    The slope has a weak prior, PRIOR_SLOPE with SLOPE_SD, for normal budgets close together.
 
     terms: powers_of(budget).  normal: which budgets to fit, at least two.
     Raises ValueError when fewer than two budgets are normal.
@@ -63,8 +70,17 @@ def fit_normal_trend(terms: Array, summary: Summary, normal: Flags) -> Trend:
     noise = median(summary.variance)
     precision, robustness = 1 / (variance + PRIOR_SD**2), np.ones(count)
     freedom = max(count - 2, 0)
+    place = float(log_budget[normal].mean())
+    level = centre - PRIOR_SLOPE * (log_budget[normal] - place)
+    prior_terms = np.exp(np.multiply.outer(place + PRIOR_REACH - log_budget[-1], POWERS))
     for iteration in range(_REWEIGHTINGS):
-        coefficients = _relative_nnls(fitted, centre, precision * robustness)
+        weight = precision * robustness
+        anchor = float((weight * level).sum() / weight.sum())
+        coefficients = relative_nnls(
+            np.concatenate([fitted, prior_terms]),
+            np.concatenate([centre, anchor + PRIOR_SLOPE * PRIOR_REACH]),
+            np.concatenate([weight, PRIOR_WEIGHT]),
+        )
         residual = centre - np.log(fitted @ coefficients + 1e-300)
         excess = max((1.4826 * median(np.abs(residual))) ** 2 - noise, 0.0)
         shrunk = (_PRIOR_DF * PRIOR_SD**2 + freedom * excess) / (_PRIOR_DF + freedom)
@@ -77,7 +93,7 @@ def fit_normal_trend(terms: Array, summary: Summary, normal: Flags) -> Trend:
     return Trend(np.log(terms @ coefficients + 1e-300), float(sd))
 
 
-def _relative_nnls(terms: Array, log_latency: Array, weight: Array) -> Array:
+def relative_nnls(terms: Array, log_latency: Array, weight: Array) -> Array:
     """Coefficients >= 0 that minimise sum of weight * (fit / latency - 1)**2."""
     root = np.sqrt(weight)
     design = terms * (np.exp(-log_latency) * root)[:, None]

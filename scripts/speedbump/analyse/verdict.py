@@ -9,6 +9,8 @@ from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.evidence import span
 from speedbump.analyse.segments import Anatomy, Segment
 
+SUSPECT = 0.15
+"""From this probability of the slow state on, a budget read as normal keeps a curve from being called smooth."""
 LEAST_BUDGETS = 4
 """Fewer budgets without a regime are too few to call a curve smooth."""
 
@@ -51,9 +53,24 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
     if falls and anatomy.fall is not None:
         low, high = (int(curve.budget[i]) for i in (anatomy.fall.before, anatomy.fall.after))
         return f"latency falls by {anatomy.fall.ratio:.2f} from {low} to {high} tokens, but no stretch stands out"
+    suspects = suspected(anatomy)
+    if suspects:
+        likeliest = max(suspects, key=lambda i: float(anatomy.p_slow[i]))
+        return f"{span(curve, likeliest, likeliest)}: slow with probability {anatomy.p_slow[likeliest]:.2f}"
+    if anatomy.doubtful_end is not None:
+        end = anatomy.doubtful_end
+        return (
+            f"{span(curve, end.first, end.last)}: {end.slowdown.value:.1f} times what the others suggest, which a "
+            f"bend of the curve could explain and so could a slow regime"
+        )
     if curve.n < LEAST_BUDGETS:
         return f"{curve.n} budgets are too few to call the curve smooth"
     return None
+
+
+def suspected(anatomy: Anatomy) -> list[int]:
+    """Budgets read as normal that may well be slow."""
+    return [int(i) for i in np.flatnonzero(anatomy.normal & (anatomy.p_slow >= SUSPECT))]
 
 
 def _both_states(anatomy: Anatomy, i: int) -> str:
@@ -73,36 +90,45 @@ def what_next(anatomy: Anatomy) -> str | None:
         return "Measure more budgets, smaller and larger ones."
     if anatomy.reading is None:
         return "Measure smaller budgets, until at least three are normal."
-    unsure = sorted({i for s in anatomy.doubtful for i in (s.first, s.last)} | set(np.flatnonzero(anatomy.unstable)))
+    unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
+    unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
     if unsure:
-        parts.append(f"Measure {_listed([curve.budget[i] for i in unsure])} again, in another process.")
+        parts.append(f"Measure {_listed([curve.budget[i] for i in sorted(unsure)])} again, in another process.")
     if int(anatomy.normal.sum()) < 3:
         parts.append("Measure more budgets on both sides, until at least three are normal.")
     for segment in anatomy.accepted:
         if not is_confirmed(anatomy, segment):
-            again = sorted({curve.budget[i] for i in confirming_budgets(segment)})
+            again = [curve.budget[i] for i in confirming_budgets(anatomy, segment)]
             where = span(curve, segment.first, segment.last)
             parts.append(f"To confirm the regime {where}, measure {_listed(again)} in another process.")
         if segment.brackets.recovery[1] is None:
             parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
+    if anatomy.doubtful_end is not None:
+        where = "below" if anatomy.doubtful_end.first == 0 else "beyond"
+        at_end = anatomy.doubtful_end.first if where == "below" else anatomy.doubtful_end.last
+        parts.append(f"Measure budgets {where} {int(curve.budget[at_end])}, and between it and its neighbour.")
     if curve.n < LEAST_BUDGETS and not anatomy.accepted:
         parts.append("Measure at least four budgets.")
     return " ".join(parts) or None
 
 
-def confirming_budgets(segment: Segment) -> list[int]:
-    """Indices of the budgets that must be seen in a second process: the edges on both sides, one inside."""
+def confirming_budgets(anatomy: Anatomy, segment: Segment) -> list[int]:
+    """Indices of the budgets that are still to be seen in a second process: of the edges on both sides, and of
+    the inner budgets the middle one unless another was.
+    """
+    assert anatomy.expectation is not None
+    seen = anatomy.curve.n_processes_beyond(anatomy.expectation.log_latency + math.log(SLOW_FROM)) >= 2
+    seen &= ~anatomy.unstable
     (last_normal, first_slow), (last_slow, first_normal) = segment.brackets.onset, segment.brackets.recovery
-    middle = (first_slow + last_slow) // 2
-    wanted = (last_normal, first_slow, middle, last_slow, first_normal)
-    return sorted({i for i in wanted if i is not None})
+    wanted = {i for i in (last_normal, first_slow, last_slow, first_normal) if i is not None}
+    if last_slow - first_slow > 1 and not seen[first_slow + 1 : last_slow].any():
+        wanted.add((first_slow + last_slow) // 2)
+    return sorted(i for i in wanted if not seen[i])
 
 
 def is_confirmed(anatomy: Anatomy, segment: Segment) -> bool:
     """Whether its edges and one inner budget were measured in at least two processes that agree."""
-    wanted = confirming_budgets(segment)
-    processes = anatomy.curve.n_processes
-    return bool((processes[wanted] >= 2).all() and not anatomy.unstable[wanted].any())
+    return not confirming_budgets(anatomy, segment)
 
 
 def _listed(budgets: list[float]) -> str:

@@ -24,7 +24,12 @@ def recall_devices(file: Path, probe: Callable[[], Found], say: Callable[[str], 
     for device, entry in found.items():
         if _has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
-    return {device: bool(entry["computes"]) for device, entry in found.items()}
+    return known_devices(file)
+
+
+def known_devices(file: Path) -> dict[str, bool]:
+    """The remembered answer; empty without one."""
+    return {device: bool(entry["computes"]) for device, entry in (_read(file) or {}).items()}
 
 
 def _has_failed(entry: dict[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 import csv
 import itertools
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,43 +26,52 @@ class Grid:
     notices: list[str] = field(default_factory=list)
 
 
-def expand_study(study: Study, file: str, models: Mapping[str, Model], computes: Mapping[str, bool]) -> Grid:
+def expand_study(
+    study: Study, file: str, models: Mapping[str, Model], find_devices: Callable[[], Mapping[str, bool]]
+) -> Grid:
     """Every cell of the study that this machine can measure.
 
-    computes: for cpu, mps and cuda whether the device really computes here.
+    find_devices: says for cpu, mps and cuda whether it really computes here; asked once the study is
+    known to be right, since the answer can take seconds.
     Raises StudyError for anything that could not run as written; an absent device is a notice,
     unless the study requires it.
     """
+    combined = {
+        experiment.name: _combinations(experiment, _where(experiment, file)) for experiment in study.experiments
+    }
+    for experiment in study.experiments:
+        for axes in combined[experiment.name]:
+            _check(axes, _where(experiment, file), models)
+    computes = find_devices()
     accelerator = next((device for device in ("mps", "cuda") if computes.get(device)), None)
     for required in study.requires:
         if not (accelerator if required == ACCELERATOR else computes.get(required)):
             raise StudyError(f"{file}: requires: this machine has no {required} that computes")
     grid = Grid()
     for experiment in study.experiments:
-        where = f"{file}: experiments[{experiment.name}]"
-        if experiment.when and (experiment.when == ACCELERATOR) != bool(accelerator):
-            grid.cells[experiment.name] = []
-            continue
         kept, absent = [], set()
-        for axes in _combinations(experiment, where):
-            device = axes["device"] or accelerator or "cpu"
-            if device == ACCELERATOR:
-                device = accelerator or ACCELERATOR
-            _check(axes, where, models)
-            if not computes.get(device):
-                absent.add(device)
-                continue
-            kept.append({**axes, "device": device})
+        if experiment.when is None or (experiment.when == ACCELERATOR) == bool(accelerator):
+            for axes in combined[experiment.name]:
+                device = axes["device"] or accelerator or "cpu"
+                if device == ACCELERATOR:
+                    device = accelerator or ACCELERATOR
+                if computes.get(device):
+                    kept.append({**axes, "device": device})
+                else:
+                    absent.add(device)
         if absent:
             devices = " and ".join(sorted(absent))
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
-        grid.cells[experiment.name] = [
-            _finish(cell, study, models) for cell in _with_sequences(kept, experiment, where, study)
-        ]
+        cells = _with_sequences(kept, experiment, _where(experiment, file), study)
+        grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
     if not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
         raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
     return grid
+
+
+def _where(experiment: Experiment, file: str) -> str:
+    return f"{file}: experiments[{experiment.name}]"
 
 
 def _combinations(experiment: Experiment, where: str) -> list[dict[str, Any]]:

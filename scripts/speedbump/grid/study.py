@@ -121,6 +121,7 @@ class Study(_Strict):
     protocol: Protocol = Protocol()
     limits: Limits = Limits()
     experiments: list[Experiment] = Field(min_length=1)
+    bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
     suggests: str | None = Field(None, description="file of the study worth running after this one")
 

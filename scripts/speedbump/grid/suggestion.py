@@ -1,12 +1,12 @@
 """The next study worth running, and its hours on this machine."""
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
@@ -23,9 +23,8 @@ def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices
         return nothing
     study = read_study(yaml.safe_load(Path(file).read_text()), file)
     models = load_models(Path(study.models))
-    computes = {name: bool(found["computes"]) for name, found in json.loads(devices.read_text()).items()}
     try:
-        grid = expand_study(study, file, models, computes)
+        grid = expand_study(study, file, models, lambda: known_devices(devices))
     except StudyError:
         return nothing
     scale = measured_scale(records, models)

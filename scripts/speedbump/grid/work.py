@@ -60,8 +60,8 @@ def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[st
     return text
 
 
-def describe_study(study: Study, models: Mapping[str, Model], partial: bool) -> str:
-    """What the report says of the study, as canonical JSON."""
+def describe_study(study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool) -> str:
+    """What the report says of the study, as canonical JSON; machine and stack are those that measure."""
     return json.dumps(
         {
             "name": study.study,
@@ -70,6 +70,8 @@ def describe_study(study: Study, models: Mapping[str, Model], partial: bool) -> 
             "protocol": study.protocol.model_dump(),
             "default_look": study.compare_with_paper,
             "suggests": study.suggests,
+            "machine": machine,
+            "stack": stack,
             "partial": partial,
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },
@@ -94,8 +96,10 @@ def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_byt
         )
         if whole["device"] != "cuda" and need > have_bytes:
             over.setdefault((whole["model"], whole["device"]), []).append((need, n_gen))
+    have_gib = have_bytes / 2**30
     return [
-        f"{model} on {device}: {len(needs)} cells, from {min(n for _, n in needs)} tokens up, may need as much as "
-        f"{max(needs)[0] / 2**30:.0f} GiB of this machine's {have_bytes / 2**30:.0f}; the memory guard stops them"
+        f"{model} on {device}: {len(needs)} cell{'s' * (len(needs) != 1)}, from {min(n for _, n in needs)} tokens up, "
+        f"may need as much as {max(needs)[0] / 2**30:.0f} GiB of this machine's {have_gib:.0f}; "
+        "the memory guard stops them"
         for (model, device), needs in over.items()
     ]

@@ -19,6 +19,21 @@ from speedbump.report.theme import CONFIG, HEIGHT
 
 VEGA_LITE = "6.4"
 
+NUMBER = r"-?\d+(?:\.\d+)?"
+CIRCLE = re.compile(
+    rf'<path transform="translate\(({NUMBER}),({NUMBER})\)" '
+    rf'd="M({NUMBER}),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"([^>]*)/>'
+)
+LEAVES = re.compile(r"<g([^>]*)>((?:<(?:path|circle|line)[^>]*/>|<text[^>]*>[^<]*</text>)+)</g>")
+ATTRIBUTE = re.compile(r' ([a-z-]+)="([^"]*)"')
+SHAREABLE = frozenset(
+    (
+        *("fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap"),
+        *("font-family", "font-size", "font-weight", "text-anchor"),
+    )
+)
+"""Attributes that a group hands on to its elements."""
+
 Rows = list[dict[str, Any]]
 
 
@@ -80,10 +95,12 @@ def shrink_svg(svg: str, prefix: str) -> str:
     """The same picture in fewer bytes: two decimals are a hundredth of a pixel, and nothing reads its roles."""
     svg = re.sub(r' (?:aria-[a-z]+|role|class|pointer-events|aria-hidden)="[^"]*"', "", svg)
     svg = re.sub(r'<path d="[^"]*" display="none"/>|<path d=""[^>]*/>|<path d="M0,0h0v0h0Z"/>', "", svg)
-    svg = re.sub(r"-?\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), svg)
+    svg = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), svg)
     svg = svg.replace(' opacity="1"', "").replace(' transform="translate(0,0)"', "")
-    while (smaller := re.sub(r"<g>(?:<g>)*</g>|<g[^>]*></g>", "", svg)) != svg:
+    while (smaller := re.sub(r"<g>(?:<g>)*</g>|<g[^>]*></g>|<g/>", "", svg)) != svg:
         svg = smaller
+    svg = CIRCLE.sub(r'<circle cx="\1" cy="\2" r="\3"\4/>', svg)
+    svg = LEAVES.sub(_share_attributes, svg)
     names = {name: f"{prefix}-{number}" for number, name in enumerate(dict.fromkeys(re.findall(r'id="([^"]+)"', svg)))}
     for old, new in names.items():
         svg = svg.replace(f'id="{old}"', f'id="{new}"').replace(f"url(#{old})", f"url(#{new})")
@@ -94,6 +111,20 @@ def shrink_svg(svg: str, prefix: str) -> str:
         svg,
         count=1,
     )
+
+
+def _share_attributes(group: re.Match[str]) -> str:
+    """The group with what all its elements have in common said once."""
+    elements = [dict(ATTRIBUTE.findall(tag)) for tag in re.findall(r"<(?:path|circle|line|text)[^>]*>", group[2])]
+    shared = {
+        f' {name}="{value}"'
+        for name, value in elements[0].items()
+        if name in SHAREABLE and all(other.get(name) == value for other in elements)
+    }
+    body = group[2]
+    for attribute in shared:
+        body = body.replace(attribute, "")
+    return f"<g{group[1]}{''.join(sorted(shared))}>{body}</g>"
 
 
 def write_drawing(drawing: Drawing, folder: Path, fonts: Path) -> None:

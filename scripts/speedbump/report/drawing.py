@@ -1,7 +1,5 @@
 """All charts of a study: the sections' drawings over shared data sets."""
 
-import polars as pl
-
 from speedbump.report.charts import Drawing, Rows
 from speedbump.report.points import curve_points, repeat_points, spans
 from speedbump.report.published import Published
@@ -24,12 +22,10 @@ def draw_study(study: Study, published: Published) -> Drawing:
 def curve_datasets(study: Study) -> dict[str, Rows]:
     """Points, repeats and spans of every curve that has a measurement."""
     repeats = repeat_points(study)
-    cells = {key[0]: frame for key, frame in study.cells.group_by("series")}
-    empty: pl.DataFrame = study.cells.clear()
     datasets: dict[str, Rows] = {}
     for curve in study.curves:
         if not curve.budgets.is_empty():
-            datasets[curve.key] = curve_points(curve, cells.get(curve.series, empty))
+            datasets[curve.key] = curve_points(curve)
             datasets[f"{curve.key}-repeats"] = repeats.get(curve.series, [])
             datasets[f"{curve.key}-spans"] = spans(curve)
     return datasets

@@ -99,12 +99,14 @@ def repeat_layer(x: alt.X, y: alt.Y) -> alt.Chart:
     return layer
 
 
-def point_layer(x: alt.X, y: alt.Y, field: str, tooltip: list[alt.Tooltip], size: int = 46) -> alt.Chart:
-    """The centre of each length; a triangle where it is only known to be at least that."""
+def point_layer(
+    x: alt.X, y: alt.Y, field: str, tooltip: list[alt.Tooltip], texts: dict[str, str], size: int = 46
+) -> alt.Chart:
+    """The centre of each length; a triangle where it is only known to be at least that. texts: for the tooltip."""
     layer: alt.Chart = (
         chart_of("curve")
         .transform_filter(f"datum.{field} != null")
-        .transform_calculate(**TOOLTIP_TEXTS)
+        .transform_calculate(**texts)
         .mark_point(filled=True, size=size, opacity=1, stroke=colour("bg"), strokeWidth=1)
         .encode(
             x=x,
@@ -117,21 +119,17 @@ def point_layer(x: alt.X, y: alt.Y, field: str, tooltip: list[alt.Tooltip], size
     return layer
 
 
-def _text(field: str, unit: str, missing: str = "not measured", prefix: str = "''") -> str:
+def tooltip_text(field: str, unit: str, missing: str = "not measured", prefix: str = "''") -> str:
+    """A Vega expression for a number as text: one that is missing would be formatted as zero."""
     return f"datum.{field} == null ? '{missing}' : {prefix} + format(datum.{field}, '.3~r') + '{unit}'"
 
 
 AT_LEAST = "(datum.bound ? 'at least ' : '')"
-# A missing number would be formatted as zero; text says what it is.
-TOOLTIP_TEXTS = {
-    "latency_text": _text("y", " s", prefix=AT_LEAST),
-    "interval_text": _text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
-    "expected_text": _text("e", " s", missing="no trend"),
-    "factor_text": _text("f", "×", missing="no trend", prefix=AT_LEAST),
-    "ttft_text": _text("ttft", " s"),
-    "decode_text": _text("decode", " s"),
-    "rate_text": _text("rate", " tokens/s"),
-    "rate_expected_text": _text("rate_e", " tokens/s", missing="no trend"),
+LATENCY_TEXTS = {
+    "latency_text": tooltip_text("y", " s", prefix=AT_LEAST),
+    "interval_text": tooltip_text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
+    "expected_text": tooltip_text("e", " s", missing="no trend"),
+    "factor_text": tooltip_text("f", "×", missing="no trend", prefix=AT_LEAST),
 }
 
 

@@ -39,6 +39,7 @@ class Row:
     word: str
     detail: str
     slow: str
+    slow_note: str
     factor: str
     interval: str
     neighbour: str
@@ -77,7 +78,8 @@ def _row(curve: Curve, top: float) -> Row:
         icon=ICONS.get(curve.verdict, "none"),
         word=VERDICT_WORDS[curve.verdict],
         detail=_detail(curve),
-        slow=", ".join(_slow(regime.first_slow, regime.last_slow, regime.open_right) for regime in curve.accepted),
+        slow=", ".join(lengths(regime.first_slow, regime.last_slow) for regime in curve.accepted),
+        slow_note="no return seen" if any(regime.open_right for regime in curve.accepted) else "",
         factor=f"{'≥ ' if worst.lower_bound else ''}{times(worst.slowdown)}" if worst else "",
         interval=interval(worst.slowdown_low, worst.slowdown_high) if worst and not worst.lower_bound else "",
         neighbour=times(worst.slowdown_neighbour) if worst and worst.slowdown_neighbour else "",
@@ -120,10 +122,6 @@ def _detail(curve: Curve) -> str:
     if curve.verdict == "smooth" and curve.row["detectable"]:
         return f"nothing of {times(curve.row['detectable'])} or more"
     return str(curve.row["reason"] or "")
-
-
-def _slow(first: int, last: int, open_right: bool) -> str:
-    return f"{lengths(first, last)} and on" if open_right else lengths(first, last)
 
 
 def _position(ratio: float, top: float) -> float:

@@ -8,32 +8,29 @@ import polars as pl
 from speedbump.report.charts import Rows
 from speedbump.report.curves import Curve
 from speedbump.report.study import Study
+from speedbump.report.words import lengths
 
 MEMORY = ("torch_current", "torch_driver", "rss", "footprint", "system_used", "swap_used")
 MOST_REPEATS = 20_000
 """More repeats than these are left to the data files: a page of them is slow and shows no more."""
 
 
-def curve_points(curve: Curve, cells: pl.DataFrame) -> Rows:
-    """One row a length. cells: those of this curve.
+def curve_points(curve: Curve) -> Rows:
+    """One row a length.
 
-    n: tokens.  y, lo, hi, e, elo, ehi: seconds.  f: slow-down against the trend.  state, bound, piece: see below.
-    rate, rate_lo, rate_hi, rate_e: tokens per second.  ttft, decode: seconds.  memory peaks: bytes.
-    ``piece`` numbers the stretches of one state, so that no line crosses a regime's edge.
+    n: tokens.  y, lo, hi, e, elo, ehi: latency, its interval, the trend and its band, seconds.
+    f: slow-down against the trend.  bound: y is a lower bound.  requests: measured ones that finished.
+    piece: numbers the stretches of one state, so that no line crosses a regime's edge.
     """
-    by_length = {row["n_gen"]: row for row in summarise_cells(cells).to_dicts()}
     rows: Rows = []
     piece, before = 0, None
     for budget in curve.budgets.to_dicts():
         if before is not None and budget["state"] != before:
             piece += 1
         before = budget["state"]
-        n, tokens = budget["n_gen"], budget["n_gen"] * curve.row["batch"]
-        bound = bool(budget["lower_bound"])
-        cell = by_length.get(n, {})
         rows.append(
             {
-                "n": n,
+                "n": budget["n_gen"],
                 "y": short(budget["latency_s"]),
                 "lo": short(budget["low_s"]),
                 "hi": short(budget["high_s"]),
@@ -42,16 +39,9 @@ def curve_points(curve: Curve, cells: pl.DataFrame) -> Rows:
                 "ehi": short(budget["expected_high_s"]),
                 "f": short(budget["slowdown"]),
                 "state": budget["state"],
-                "bound": bound,
+                "bound": bool(budget["lower_bound"]),
                 "piece": piece,
                 "requests": budget["n_requests"],
-                "rate": None if bound else _rate(tokens, budget["latency_s"]),
-                "rate_lo": _rate(tokens, budget["high_s"]),
-                "rate_hi": _rate(tokens, budget["low_s"]),
-                "rate_e": _rate(tokens, budget["expected_s"]),
-                "ttft": short(cell.get("ttft_median_s")),
-                "decode": short(cell.get("decode_median_s")),
-                **{name: short(cell.get(f"{name}_peak_bytes"), 5) for name in MEMORY},
             }
         )
     return rows
@@ -86,11 +76,12 @@ def spans(curve: Curve) -> Rows:
     """The regimes as bands: the surely slow core, and the brackets within which an edge lies."""
     rows: Rows = []
     for regime in curve.regimes:
-        first, last = regime.first_slow, regime.last_slow
-        core = "core" if regime.accepted else "suspected"
-        label = "slow" if regime.accepted else "unclear"
-        text = f"{label}, {first}" if first == last else f"{label}, {first}–{last}"
-        rows.append({"a": first, "z": last, "kind": core, "label": text})
+        kind, word = ("core", "slow") if regime.accepted else ("suspected", "unclear")
+        first, last = regime.onset_high or regime.first_slow, regime.recovery_low or regime.last_slow
+        if first > last:
+            first, last = regime.first_slow, regime.last_slow
+        label = f"{word}, {lengths(regime.first_slow, regime.last_slow)}"
+        rows.append({"a": first, "z": last, "kind": kind, "label": label})
         if regime.onset_low is not None:
             rows.append({"a": regime.onset_low, "z": first, "kind": "edge", "label": ""})
         if regime.recovery_high is not None:
@@ -103,7 +94,3 @@ def short(value: Any, digits: int = 4) -> float | None:
     if value is None or value != value or value in (float("inf"), float("-inf")):
         return None
     return float(f"{value:.{digits}g}")
-
-
-def _rate(tokens: int, seconds: float | None) -> float | None:
-    return short(tokens / seconds) if seconds else None

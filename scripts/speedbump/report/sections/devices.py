@@ -4,7 +4,7 @@ from collections import Counter
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve, groups_differing_in
-from speedbump.report.layers import LENGTH_TIP, line_layer, point_layer, span_layers, tip
+from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
@@ -100,7 +100,11 @@ def _charts(group: Group, datasets: dict[str, Rows]) -> list[Chart]:
     for curve in group:
         x, y = length_axis(), value_axis("y", "seconds (log)")
         tips = [LENGTH_TIP, tip("latency_text", "latency"), tip("factor_text", "against the trend")]
-        layers = [*span_layers(x, label=False), line_layer(x, y, "y"), point_layer(x, y, "y", tips, size=24)]
+        layers = [
+            *span_layers(x, label=False),
+            line_layer(x, y, "y"),
+            point_layer(x, y, "y", tips, LATENCY_TEXTS, size=24),
+        ]
         data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
         description = f"{curve.spoken}: {VERDICT_WORDS[curve.verdict]}. On the scale of the model's other curves."
         charts.append(make_chart(f"devices-{curve.key}", layers, data, parameters, WIDTH, description, HEIGHT))

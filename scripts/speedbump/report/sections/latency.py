@@ -3,6 +3,7 @@
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
 from speedbump.report.layers import (
+    LATENCY_TEXTS,
     LENGTH_TIP,
     interval_layer,
     line_layer,
@@ -13,7 +14,7 @@ from speedbump.report.layers import (
     trend_layers,
 )
 from speedbump.report.published import Published, draw_published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, WIDE, length_axis, length_range, log_range, value_axis
 from speedbump.report.verdict import curve_sentence, latency_finding
@@ -21,12 +22,15 @@ from speedbump.report.words import digits, plural, seconds, times
 
 FULL = 6
 """Curves drawn in full, with every repeat; the others follow smaller."""
+MOST_REPEATS = 600
+"""More dots than these in one chart hide each other."""
 COMPACT_WIDTH, COMPACT_HEIGHT = 310, 150
 
 KEY = (
     ("dot normal", "centre of the repeats, with its 95 % interval"),
     ("dot slow", "the same in a slow regime"),
-    ("triangle slow", "stopped: at least this slow"),
+    ("dot off", "unclear: too little evidence for either"),
+    ("triangle", "stopped: at least this slow"),
     ("small normal", "one repeat"),
     ("dash", "what the normal trend expects"),
     ("band slow", "slow regime; lighter where its edge lies"),
@@ -77,7 +81,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Latency",
         finding=finding,
         lead="Whole request, from its start to the last token, on a logarithmic scale. Lower is better.",
-        key=KEY,
+        key=relevant(KEY, curves),
         figures=figures,
         small=[_figure(curve, curve.name) for curve in curves[FULL:]],
         caption="The trend is fitted to normal lengths alone and never falls; a factor is latency over that trend.",
@@ -92,15 +96,18 @@ def _figure(curve: Curve, heading: str, note: str = "") -> Figure:
 
 def _full(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
     x, y = length_axis(), value_axis("y", "seconds (log scale)")
+    repeats = datasets[f"{curve.key}-repeats"]
     layers = [
         *span_layers(x),
         *trend_layers(x, y),
         line_layer(x, y, "y"),
         interval_layer(x, y, "lo", "hi"),
-        repeat_layer(x, y),
-        point_layer(x, y, "y", TIPS),
+        *([repeat_layer(x, y)] if len(repeats) <= MOST_REPEATS else []),
+        point_layer(x, y, "y", TIPS, LATENCY_TEXTS),
     ]
-    data = {"curve": curve.key, "repeats": f"{curve.key}-repeats", "spans": f"{curve.key}-spans"}
+    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    if len(repeats) <= MOST_REPEATS:
+        data["repeats"] = f"{curve.key}-repeats"
     return make_chart(
         f"latency-{curve.key}", layers, data, _ranges(curve, datasets, width), width, describe_curve(curve)
     )
@@ -112,7 +119,7 @@ def _compact(curve: Curve, datasets: dict[str, Rows]) -> Chart:
         *span_layers(x, label=False),
         *trend_layers(x, y, low=None, high=None),
         line_layer(x, y, "y"),
-        point_layer(x, y, "y", TIPS, size=18),
+        point_layer(x, y, "y", TIPS, LATENCY_TEXTS, size=18),
     ]
     data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
     parameters = _ranges(curve, datasets, COMPACT_WIDTH)

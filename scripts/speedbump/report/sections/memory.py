@@ -2,12 +2,21 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
-from speedbump.report.points import MEMORY
+from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
+from speedbump.report.points import MEMORY, short, summarise_cells
 from speedbump.report.published import Published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
-from speedbump.report.theme import HALF, length_axis, length_range, linear_range, log_range, state_colour, value_axis
+from speedbump.report.theme import (
+    HALF,
+    WIDE,
+    length_axis,
+    length_range,
+    linear_range,
+    log_range,
+    state_colour,
+    value_axis,
+)
 from speedbump.report.words import capitalised, gigabytes, listing, plural, seconds
 
 MOST = 2
@@ -19,6 +28,7 @@ TITLES = {
     "system_used": "system used",
     "swap_used": "swap used",
 }
+KEY = (("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime"))
 FOLLOWS = 0.05
 """A counter follows when it falls by this share while latency returns."""
 
@@ -29,44 +39,63 @@ def counters(points: Rows) -> list[str]:
     return [name for name in read if name != "rss" or "footprint" not in read]
 
 
-def drawn(study: Study, datasets: dict[str, Rows]) -> list[Curve]:
-    """The most affected curves with a counter at two lengths or more."""
-    return [curve for curve in study.curves if len(datasets.get(curve.key, [])) > 1 and counters(datasets[curve.key])][
-        :MOST
+def memory_points(study: Study, curve: Curve, points: Rows) -> Rows:
+    """The curve's points with every counter's peak in bytes."""
+    cells = summarise_cells(study.cells.filter(study.cells["series"] == curve.series))
+    peaks = {row["n_gen"]: row for row in cells.to_dicts()}
+    kept = ("n", "y", "f", "state", "bound", "piece")
+    return [
+        {
+            **{name: row[name] for name in kept},
+            **{name: short(peaks.get(row["n"], {}).get(f"{name}_peak_bytes"), 5) for name in MEMORY},
+        }
+        for row in points
     ]
+
+
+def drawn(study: Study, datasets: dict[str, Rows]) -> list[tuple[Curve, Rows]]:
+    """The most affected curves with a counter at two lengths or more, and their points."""
+    found: list[tuple[Curve, Rows]] = []
+    for curve in study.curves:
+        if len(datasets.get(curve.key, [])) > 1 and len(found) < MOST:
+            points = memory_points(study, curve, datasets[curve.key])
+            found += [(curve, points)] if counters(points) else []
+    return found
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
     """Panels with one x axis: latency, then a panel a counter."""
-    return Drawing([chart for curve in drawn(study, datasets) for chart in _panels(curve, datasets[curve.key])], {})
+    shown = drawn(study, datasets)
+    charts = [chart for curve, points in shown for chart in _panels(curve, points, WIDE if len(shown) == 1 else HALF)]
+    return Drawing(charts, {f"memory-{curve.key}": points for curve, points in shown})
 
 
 def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
     """Finding, figures and values."""
-    curves = drawn(study, datasets)
-    if not curves:
+    shown = drawn(study, datasets)
+    if not shown:
         return Section(
             "memory", "Memory", "Memory", empty="Filled by runs of two output lengths whose memory was read."
         )
     total = sum(not curve.budgets.is_empty() for curve in study.curves)
-    shown = "" if total <= len(curves) else f" The {plural(len(curves), 'curve')} most affected, of {total}."
+    more = "" if total <= len(shown) else f" The {plural(len(shown), 'curve')} most affected, of {total}."
     return Section(
         anchor="memory",
         nav="Memory",
-        finding=memory_finding(curves[0], datasets[curves[0].key]),
-        lead=f"Largest value read at a request's end, in gigabytes, under latency on the same lengths.{shown}",
-        key=(("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime")),
+        finding=memory_finding(*shown[0]),
+        lead=f"Largest value read at a request's end, in gigabytes, under latency on the same lengths.{more}",
+        key=relevant(KEY, [curve for curve, _ in shown]),
         figures=[
             Figure(
-                tuple(f"memory-{curve.key}-{name}" for name in ("y", *counters(datasets[curve.key]))),
+                tuple(f"memory-{curve.key}-{name}" for name in ("y", *counters(points))),
                 curve.spoken,
                 "",
                 (curve.key,),
             )
-            for curve in curves
+            for curve, points in shown
         ],
         caption="Counters are read between requests, so what rises and falls within a request is not seen.",
-        table=_table(curves, datasets),
+        table=_table(shown),
         file="cells",
     )
 
@@ -107,23 +136,29 @@ def _growth(values: list[float | None]) -> float:
     return known[-1] - known[0]
 
 
-def _panels(curve: Curve, points: Rows) -> list[Chart]:
+def _panels(curve: Curve, points: Rows, width: int) -> list[Chart]:
     names = counters(points)
-    lengths = length_range([row["n"] for row in points], HALF)
+    lengths = length_range([row["n"] for row in points], width)
     return [
-        _panel(curve, "y", "latency, seconds (log)", points, lengths, labels=False),
-        *(_panel(curve, name, f"{TITLES[name]}, GB", points, lengths, labels=name == names[-1]) for name in names),
+        _panel(curve, "y", "latency, seconds (log)", points, lengths, width, labels=False),
+        *(
+            _panel(curve, name, f"{TITLES[name]}, GB", points, lengths, width, labels=name == names[-1])
+            for name in names
+        ),
     ]
 
 
-def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str, object], labels: bool) -> Chart:
+def _panel(
+    curve: Curve, field: str, title: str, points: Rows, lengths: dict[str, object], width: int, labels: bool
+) -> Chart:
     x = length_axis(labels=labels)
-    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    data = {"curve": f"memory-{curve.key}", "spans": f"{curve.key}-spans"}
     known = [row[field] for row in points if row[field] is not None]
     if field == "y":
         y = value_axis("y", title)
         tips = [LENGTH_TIP, tip("latency_text", "latency"), tip("factor_text", "against the trend")]
-        layers = [*span_layers(x), line_layer(x, y, "y"), point_layer(x, y, "y", tips)]
+        texts = {name: LATENCY_TEXTS[name] for name in ("latency_text", "factor_text")}
+        layers = [*span_layers(x), line_layer(x, y, "y"), point_layer(x, y, "y", tips, texts)]
         ranges, values = log_range(known), [seconds(value) for value in known]
     else:
         y = value_axis("gigabytes", title, log=False)
@@ -144,20 +179,15 @@ def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str
         ]
         ranges, values = linear_range([value / 1e9 for value in known]), [gigabytes(value) for value in known]
     description = f"{curve.spoken}, {title}: from {values[0]} at the smallest to {values[-1]} at the largest length."
-    return make_chart(f"memory-{curve.key}-{field}", layers, data, {**lengths, **ranges}, HALF, description, 84)
+    return make_chart(f"memory-{curve.key}-{field}", layers, data, {**lengths, **ranges}, width, description, 84)
 
 
-def _table(curves: list[Curve], datasets: dict[str, Rows]) -> Table:
-    names = [name for name in MEMORY if any(row[name] is not None for curve in curves for row in datasets[curve.key])]
+def _table(shown: list[tuple[Curve, Rows]]) -> Table:
+    names = [name for name in MEMORY if any(row[name] is not None for _, points in shown for row in points)]
     rows = [
-        (
-            curve.name,
-            row["n"],
-            seconds(row["y"]),
-            *(gigabytes(row[name]) for name in names),
-        )
-        for curve in curves
-        for row in datasets[curve.key]
+        (curve.name, row["n"], seconds(row["y"]), *(gigabytes(row[name]) for name in names))
+        for curve, points in shown
+        for row in points
     ]
-    columns = ("Curve", "Output length", "Latency", *(TITLES[name].capitalize() for name in names))
+    columns = ("Curve", "Output length", "Latency", *(capitalised(TITLES[name]) for name in names))
     return Table(columns, rows, frozenset(columns[1:]))

@@ -2,16 +2,18 @@
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
-from speedbump.report.layers import LENGTH_TIP, line_layer, point_layer, span_layers, tip
-from speedbump.report.points import summarise_cells
+from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip, tooltip_text
+from speedbump.report.points import short, summarise_cells
 from speedbump.report.published import Published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, length_axis, length_range, log_range, value_axis
 from speedbump.report.words import digits, plural, seconds
 
 MOST = 2
 PHASES = (("ttft", "prefill", "prefill, seconds (log scale)"), ("decode", "decode", "decode, seconds (log scale)"))
+
+KEY = (("dot normal", "prefill or decode, median of the repeats"), ("dot slow", "the same in a slow regime"))
 
 Times = dict[int, tuple[float, float]]
 """Seconds of prefill and of decode by output length."""
@@ -34,7 +36,9 @@ def drawn(study: Study) -> list[Curve]:
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
     """Two charts a curve with one scale."""
-    return Drawing([chart for curve in drawn(study) for chart in _charts(curve, datasets)], {})
+    curves = drawn(study)
+    points = {f"phases-{curve.key}": _points(times_of(study, curve), datasets[curve.key]) for curve in curves}
+    return Drawing([chart for curve in curves for chart in _charts(curve, points[f"phases-{curve.key}"])], points)
 
 
 def describe(study: Study, datasets: dict[str, Rows], published: Published) -> Section:
@@ -50,7 +54,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Phases",
         finding=phase_finding(curves[0], times_of(study, curves[0])),
         lead=f"Time to the first token, and the time from there to the last, on one logarithmic scale.{shown}",
-        key=(("dot normal", "prefill or decode, median of the repeats"), ("dot slow", "the same in a slow regime")),
+        key=relevant(KEY, curves),
         figures=[
             Figure((f"phases-{curve.key}-{field}",), f"{curve.spoken}: {name}", "", (curve.key,))
             for curve in curves
@@ -75,8 +79,8 @@ def phase_finding(curve: Curve, known: Times) -> str:
             excess = (prefill - base_prefill) + (decode - base_decode)
             share = (decode - base_decode) / excess if excess > 0 else None
             if share is not None and 0 <= share <= 1:
-                lead = f"{_percent(share)} of what {regime.worst_n_gen} tokens take more than {neighbour} is decode"
-                return f"{lead}: {text}"
+                lead = f"{regime.worst_n_gen} tokens take {seconds(excess)} more than {neighbour}"
+                return f"{lead}, and {_percent(share)} of it is decode: {text}"
         return f"At {regime.worst_n_gen} tokens {text}"
     shares = [prefill / (prefill + decode) for prefill, decode in known.values()]
     low, high = _percent(min(shares)), _percent(max(shares))
@@ -87,16 +91,25 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if 0.1 <= share < 0.995 else f"{share * 100:.3g} %".replace(" %", "%")
 
 
-def _charts(curve: Curve, datasets: dict[str, Rows]) -> list[Chart]:
-    points = datasets[curve.key]
+def _points(known: Times, points: Rows) -> Rows:
+    kept = ("n", "y", "state", "bound", "piece")
+    rows: Rows = []
+    for row in points:
+        prefill, decode = known.get(row["n"], (None, None))
+        rows.append({**{name: row[name] for name in kept}, "ttft": short(prefill), "decode": short(decode)})
+    return rows
+
+
+def _charts(curve: Curve, points: Rows) -> list[Chart]:
     values = [row[field] for row in points for field, _, _ in PHASES if row[field]]
     parameters = {**length_range([row["n"] for row in points], HALF), **log_range(values)}
-    data = {"curve": curve.key, "spans": f"{curve.key}-spans"}
+    data = {"curve": f"phases-{curve.key}", "spans": f"{curve.key}-spans"}
     charts = []
     for field, name, title in PHASES:
         x, y = length_axis(), value_axis(field, title)
-        tips = [LENGTH_TIP, tip(f"{field}_text", name), tip("latency_text", "whole request")]
-        layers = [*span_layers(x), line_layer(x, y, field), point_layer(x, y, field, tips)]
+        tips = [LENGTH_TIP, tip("phase_text", name), tip("latency_text", "whole request")]
+        texts = {**LATENCY_TEXTS, "phase_text": tooltip_text(field, " s")}
+        layers = [*span_layers(x), line_layer(x, y, field), point_layer(x, y, field, tips, texts)]
         numbers = "; ".join(f"{row['n']}, {seconds(row[field])}" for row in points[:24])
         description = f"{curve.spoken}. {name.capitalize()} by output length: {numbers}."
         charts.append(make_chart(f"phases-{curve.key}-{field}", layers, data, parameters, HALF, description, 220))

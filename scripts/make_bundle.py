@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Pack the runs that a study has on this machine in one file, for others to list under ``bundles`` in theirs.
+
+It names nobody: users, hosts and home folders are taken out.
+"""
+
+import argparse
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from speedbump.analyse.bundle import BundleError, write_bundle
+from speedbump.report.privacy import identities, scrub_frame, scrub_values
+
+
+def main() -> None:
+    args = parse_args()
+    try:
+        about = json.loads((args.study / "study.json").read_text())
+        listed = json.loads((args.study / "lists" / "collect_requests.json").read_text())
+    except OSError as error:
+        sys.exit(f"make_bundle: {args.study}: not the folder of a measured study: {error.strerror}")
+    runs = [Path(run) for run in dict.fromkeys(run for runs in listed.values() for run in runs)]
+    out = args.out or Path("results", "bundles", f"{about['name']}.{about['machine']}.zip")
+    names = identities()
+
+    def scrub(frame: pl.DataFrame, record: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
+        return scrub_frame(frame, names), scrub_values(record, names)
+
+    try:
+        left_out = write_bundle(runs, about["name"], find_origin(about["machine"]), scrub, out)
+    except BundleError as error:
+        sys.exit(f"make_bundle: {error}")
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    print(out)
+
+
+def find_origin(machine: str) -> str:
+    """Random digits that this machine keeps, so that two machines of one name can be told apart."""
+    file = Path("results", "machines", machine, "origin.txt")
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(secrets.token_hex(4))
+    return file.read_text().strip()
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", type=Path, help="the study's folder under results/studies")
+    parser.add_argument("--out", type=Path, help="default: results/bundles/<study>.<machine>.zip")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

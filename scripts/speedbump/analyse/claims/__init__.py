@@ -1,0 +1,1 @@
+"""The paper's claims, each a small function over evidence: measured here, or published."""
