@@ -286,6 +286,19 @@ def test_rows_that_are_not_those_of_their_cell_are_refused(own, tmp_path, runs, 
     assert joined.requests.equals(own.requests)
 
 
+def test_samples_that_are_not_those_of_their_run_are_refused(own, tmp_path):
+    run = write_run(tmp_path / "away", 128, instrument="memory")
+    (series,) = own.requests["series"].unique()
+
+    def forge_samples(frame, record):
+        return (frame.with_columns(series=pl.lit(series)) if "offset_s" in frame.columns else frame), record
+
+    write_bundle([run], "paper", AWAY, forge_samples, tmp_path / "f.zip")
+    joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
+    assert joined.faults["problem"].to_list() == ["refused bundle"]
+    assert joined.samples.is_empty()
+
+
 @pytest.mark.parametrize(
     "change", [{"environment": "x"}, {"wall_s": "5"}, {"cell": []}, {"cell": {"model": 3}}, {"machine": 7}]
 )
