@@ -24,7 +24,13 @@ rule collect_requests:
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards: write_list("collect_requests", {name: files_of(name) for name in SCAN}),
+        runs=lambda wildcards: write_list(
+            "collect_requests",
+            {
+                "experiments": {name: files_of(name) for name in SCAN},
+                "other_stacks": runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS)),
+            },
+        ),
         bundles=STUDY.bundles,
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:

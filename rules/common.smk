@@ -15,7 +15,7 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
-from speedbump.grid.refined import read_plan, refine_settings
+from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_study
 from speedbump.grid.work import describe_study, describe_work, write_work
@@ -66,6 +66,7 @@ except (StudyError, ModelError, StackError) as mistake:
 RUNS = f"results/runs/{MACHINE}/{STACK}"
 WHOLE = f"results/studies/{STUDY.study}"
 OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
+PLANS = f"{WHOLE}/plans/{MACHINE}"
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}
@@ -108,7 +109,7 @@ def refined(experiment, plan):
 SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
 
 # Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
-for plan in sorted(Path(WHOLE).glob("plans/*/*.json")):
+for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
     if plan.parent.name in SCAN:
         refined(plan.parent.name, plan)
 
@@ -116,7 +117,7 @@ write_work(Path(WORK), RUNS, CELLS, MODELS)
 
 
 def plan_of(experiment, round):
-    return f"{WHOLE}/plans/{experiment}/{round}.json"
+    return f"{PLANS}/{STACK}/{experiment}/{round}.json"
 
 
 def files_of(experiment, rounds=None):

@@ -1,5 +1,5 @@
 # In: the runs of an experiment so far.
-# Out: plans/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
+# Out: plans/<machine>/<stack>/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
 
 
 wildcard_constraints:
@@ -16,7 +16,7 @@ if not PARTIAL:
             library=library("analyse"),
             runs=lambda wildcards: files_of(wildcards.experiment, int(wildcards.round) - 1),
         output:
-            plan=f"{WHOLE}/plans/{{experiment}}/{{round}}.json",
+            plan=f"{PLANS}/{STACK}/{{experiment}}/{{round}}.json",
         log:
             f"{WHOLE}/logs/plan_refinement.{{experiment}}.{{round}}.log",
         params:
@@ -24,7 +24,7 @@ if not PARTIAL:
             earlier=lambda wildcards: [plan_of(wildcards.experiment, r) for r in range(1, int(wildcards.round))],
             runs=lambda wildcards, input: write_list(
                 f"plan_refinement.{wildcards.experiment}.{wildcards.round}",
-                {wildcards.experiment: input.runs},
+                {"experiments": {wildcards.experiment: input.runs}},
             ),
         shell:
             f"{PYTHON}"

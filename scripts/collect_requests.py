@@ -26,8 +26,9 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    experiments = json.loads(args.runs.read_text())
-    files = dict.fromkeys(file for runs in experiments.values() for file in runs)
+    listed = json.loads(args.runs.read_text())
+    experiments = listed["experiments"]
+    files = dict.fromkeys([*(file for runs in experiments.values() for file in runs), *listed["other_stacks"]])
     partial = args.study["partial"]
     own = read_runs(file for file in files if not partial or Path(file).exists())
     origin = args.origin.read_text().strip() if args.origin.exists() else None

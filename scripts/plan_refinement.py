@@ -37,7 +37,7 @@ def main() -> int:
     args = parse_args()
     try:
         settings = remaining(Refinement.parse(json.loads(args.settings)), args.earlier)
-        files = [file for runs in json.loads(args.runs.read_text()).values() for file in runs]
+        files = [file for runs in json.loads(args.runs.read_text())["experiments"].values() for file in runs]
         requests = read_runs(files).requests
     except ValueError as error:
         print(error, file=sys.stderr)

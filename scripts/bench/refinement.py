@@ -1,7 +1,7 @@
 """Refinement simulated: what repeating, confirming and bisecting do to verdicts and edges, and what they cost."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -170,3 +170,50 @@ def full_grid(task: EdgeTask, step: int = 16, warmups: int = 3, repeats: int = 5
     for n_gen in range(task.smallest, task.largest + 1, step):
         cost.spend([task.seconds(n_gen) for _ in range(warmups + repeats)])
     return cost
+
+
+@dataclass(frozen=True)
+class EdgeSummary:
+    """Means over simulated machines: shares, requests and minutes, and those of the full grid."""
+
+    slowdown: float
+    found: float
+    exact: float
+    confirmed: float
+    lost: float
+    requests: float
+    minutes: float
+    grid_requests: float
+    grid_minutes: float
+
+
+def draw_edge_task(slowdown: float, k: int) -> EdgeTask:
+    """The k-th simulated machine: a regime 32 to 143 tokens wide, normal budgets on both sides."""
+    rng = np.random.default_rng([int(10 * slowdown), k])
+    width = int(rng.integers(32, 144))
+    first = int(rng.integers(160, 768 - width - 32))
+    return EdgeTask(first, first + width - 1, slowdown, rng)
+
+
+def summarise_edges(slowdown: float, n: int) -> EdgeSummary:
+    """Find the edges of ``n`` machines, and measure the full grid of each."""
+    results, grids = [], []
+    for k in range(n):
+        task = draw_edge_task(slowdown, k)
+        results.append(find_edges(task))
+        grids.append(full_grid(task))
+    return EdgeSummary(
+        slowdown,
+        found=_mean(r.found for r in results),
+        exact=_mean(r.exact for r in results),
+        confirmed=_mean(r.confirmed for r in results),
+        lost=_mean(r.lost for r in results),
+        requests=_mean(r.cost.requests for r in results),
+        minutes=_mean(r.cost.seconds for r in results) / 60,
+        grid_requests=_mean(g.requests for g in grids),
+        grid_minutes=_mean(g.seconds for g in grids) / 60,
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))

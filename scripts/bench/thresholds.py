@@ -1,16 +1,17 @@
 """Two plain thresholds to compare with: what a careful person would try first."""
 
+import math
+
 import numpy as np
 
+from bench.answers import Answer
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve
 from speedbump.analyse.segments import runs
 from speedbump.analyse.summary import summarise
 from speedbump.analyse.trend import powers_of, relative_nnls
 
-Spans = list[tuple[int, int]]
 
-
-def theil_sen_ratio(curve: Curve) -> Spans:
+def theil_sen_ratio(curve: Curve) -> Answer:
     """Budgets beyond SLOW_FROM times a Theil-Sen line in log-log."""
     x, centre = np.log(curve.budget), summarise(curve).centre
     i, j = np.triu_indices(curve.n, 1)
@@ -18,7 +19,7 @@ def theil_sen_ratio(curve: Curve) -> Spans:
     return _above(centre - slope * x - np.median(centre - slope * x))
 
 
-def trimmed_envelope(curve: Curve) -> Spans:
+def trimmed_envelope(curve: Curve) -> Answer:
     """Budgets beyond SLOW_FROM times a lower envelope: a non-negative polynomial fitted again and again to
     what lies below 1.35 times itself.
     """
@@ -38,6 +39,7 @@ def trimmed_envelope(curve: Curve) -> Spans:
     return _above(centre - fit)
 
 
-def _above(departure: Array) -> Spans:
+def _above(departure: Array) -> Answer:
     spans = runs(departure > np.log(SLOW_FROM))
-    return [(a, b) for a, b in spans if departure[a : b + 1].mean() >= np.log(SLOW_FROM)]
+    unknown = (math.nan, math.nan, math.nan)
+    return Answer(spans, [unknown] * len(spans), "slow regimes" if spans else "smooth")

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,17 @@ class OnTerminal:
                 self.text += text
         os.close(self.terminal)
         return Run(self.process.wait(timeout=120), self.text, self.out)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small products on a busy machine: threads would only wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture

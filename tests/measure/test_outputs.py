@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from speedbump.grid.models import load_models  # noqa: E402
 from speedbump.measure.session import LocalSession  # noqa: E402
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 TINY = load_models(Path(__file__).parents[1] / "models")["tiny"]
 CELL = {

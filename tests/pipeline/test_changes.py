@@ -107,6 +107,8 @@ def test_another_transformers_is_another_stack_and_the_old_files_stay(project, t
     assert outcome.jobs["measure_cell"] == 3
     assert {run: run.read_bytes() for run in project.runs if run in before} == before
     assert sum("transformers-99.1.2" in str(run) for run in project.runs) == 3
+    series = pl.read_parquet(project.root / "results/studies/tiny/series.parquet")
+    assert series["stack"].n_unique() == 2, "the report shows both stacks"
 
 
 def test_a_patch_of_the_os_is_the_same_stack(monkeypatch):

@@ -48,7 +48,7 @@ def test_far_fewer_cells_than_a_full_grid(refined):
 
 def test_every_added_budget_says_why(refined):
     project, _ = refined
-    plans = sorted((project.root / "results/studies/regime/plans/scan").glob("*.json"))
+    plans = sorted((project.root / "results/studies/regime/plans").glob("*/*/scan/*.json"))
     added = [cell for plan in plans for cell in json.loads(plan.read_text())["cells"]]
     assert added
     assert all(len(cell["why"]) > 20 for cell in added)

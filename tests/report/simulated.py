@@ -16,7 +16,17 @@ import polars as pl
 
 from speedbump.grid.axes import AXES
 from speedbump.grid.cells import axes_of, cell_id, series_id
-from speedbump.tables import BUDGETS, CELLS, FAULTS, REGIMES, REQUESTS, SERIES, Table, write_table
+from speedbump.tables import (
+    BUDGETS,
+    CELLS,
+    FAULTS,
+    MEMORY_SAMPLES,
+    REGIMES,
+    REQUESTS,
+    SERIES,
+    Table,
+    write_table,
+)
 
 MACHINE, STACK = "simulated-36gb", "macos-14.8_torch-2.8.0_transformers-4.57.6"
 GRID = tuple(range(128, 769, 128))
@@ -73,6 +83,7 @@ def simulate(
             break
     for table in (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES):
         _write(table, tables[table.name], folder / f"{table.name}.parquet")
+    _write(MEMORY_SAMPLES, [], folder / "memory_samples.parquet")
     places = sorted({(line.machine, line.stack) for line in lines})
     environments = [
         {"machine": machine, "stack": stack, "environment": {**_environment(stack), **(environment or {})}}

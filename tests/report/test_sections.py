@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 import simulated
 from building import REFERENCE
@@ -12,6 +13,7 @@ from speedbump.report.published import read_published
 from speedbump.report.section import Section
 from speedbump.report.sections import SECTIONS, cache, devices, lifetime, memory, phases, prompt, stacks, steps, tokens
 from speedbump.report.study import Study, read_study
+from speedbump.tables import CLAIMS, write_table
 
 OTHER_STACK = "macos-14.8_torch-2.14.0_transformers-4.57.6"
 SLOW = (Slow(512, 512, 10.0),)
@@ -29,9 +31,8 @@ def sections(study: Study) -> dict[str, Section]:
 
 def test_order_is_the_page_s(tmp_path: Path) -> None:
     found = sections(study_of(tmp_path, Line()))
-    assert list(found) == [
-        "latency", "tokens", "steps", "phases", "cache", "memory", "prompt", "lifetime", "stacks", "devices", "claims",
-    ]  # fmt: skip
+    order = "workload latency tokens steps phases cache memory prompt lifetime stacks devices claims"
+    assert list(found) == order.split()
 
 
 @pytest.mark.parametrize("kind", ["showcase", "first_look", "empty"])
@@ -85,7 +86,8 @@ def test_excess_is_in_decode(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(slow=SLOW))
     (curve,) = study.curves
     finding = phases.phase_finding(curve, phases.times_of(study, curve))
-    assert finding.startswith("100% of what 512 tokens take more than 384 is decode: prefill takes 56.0 ms of ")
+    assert finding.startswith("512 tokens take ")
+    assert " more than 384, and 100% of it is decode: prefill takes 56.0 ms of " in finding
 
 
 def test_prefill_share_of_a_smooth_curve(tmp_path: Path) -> None:
@@ -180,3 +182,46 @@ def test_machines_are_told_apart(tmp_path: Path) -> None:
     assert devices.device_finding(group) == (
         "GPT-2 Medium has a slow regime on MPS (simulated-36gb) and shows none on MPS (simulated-128gb)"
     )
+
+
+def claim(number: int, outcome: str, origin: str = "measured") -> dict[str, object]:
+    """A row of the claims table."""
+    here = origin == "measured"
+    return {
+        **dict.fromkeys(CLAIMS.schema.names()),
+        "claim_id": f"C{number}",
+        "claim": "Latency is non-monotone",
+        "paper_value": "21.1",
+        "unit": "x",
+        "origin": origin,
+        "machine": simulated.MACHINE if here else None,
+        "stack": simulated.STACK if here else None,
+        "outcome": outcome,
+        "value": "14.5" if outcome in ("holds", "differs") else None,
+        "low": 12.1 if outcome == "holds" else None,
+        "high": 17.4 if outcome == "holds" else None,
+        "why": "as measured",
+    }
+
+
+def with_claims(folder: Path, rows: list[dict[str, object]]) -> Study:
+    simulate(folder, [Line(slow=SLOW)])
+    write_table(pl.DataFrame(rows, schema=CLAIMS.schema), CLAIMS, folder / "claims.parquet")
+    return read_study(folder)
+
+
+def test_claims_score_with_its_gaps(tmp_path: Path) -> None:
+    outcomes = ["holds", "holds", "differs", "can't tell", "not measured", "not measured"]
+    rows = [claim(number, outcome) for number, outcome in enumerate(outcomes, 1)]
+    section = sections(with_claims(tmp_path, [claim(1, "holds", "published"), *rows]))["claims"]
+    assert section.finding == (
+        "2 of 6 claims of the paper hold here; 1 differs, 1 cannot be told and 2 were not measured"
+    )
+    assert section.open
+    assert section.table is not None
+    assert section.table.rows[0][:4] == ("C1. Latency is non-monotone", "21.1×", "holds", "14.5× (12.1–17.4)")
+
+
+def test_claims_of_which_none_was_measured_are_not_shown(tmp_path: Path) -> None:
+    section = sections(with_claims(tmp_path, [claim(1, "holds", "published"), claim(1, "not measured")]))["claims"]
+    assert section.empty.startswith("Filled by the paper’s grid, which checks 21 published claims")

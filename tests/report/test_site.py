@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import simulated
-from building import ROOT, build
+from building import ROOT, build, build_by_scripts
 from simulated import Line, Slow, simulate
 
 from speedbump.report.check import defects, leaks
@@ -60,7 +60,7 @@ def test_same_tables_same_bytes(showcase: Path, tmp_path: Path) -> None:
     for path in showcase.parent.iterdir():
         if path.is_file():
             shutil.copy(path, tmp_path)
-    again = build(tmp_path)
+    again = build_by_scripts(tmp_path)
     files = sorted(str(path.relative_to(showcase)) for path in showcase.rglob("*") if path.is_file())
     assert files == sorted(str(path.relative_to(again)) for path in again.rglob("*") if path.is_file())
     assert filecmp.cmpfiles(showcase, again, files, shallow=False) == (files, [], [])

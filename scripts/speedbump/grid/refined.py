@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from speedbump.grid.cells import Cell, complete, series_id
+from speedbump.grid.cells import Cell, cell_id, complete, series_id
 from speedbump.grid.study import Study
 
 PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
@@ -23,6 +23,25 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
         for entry in planned
         if entry["series"] in by_series
     ]
+
+
+def runs_of_other_stacks(grid: Mapping[str, list[Cell]], runs: Path, plans: Path) -> list[str]:
+    """Run files that exist of the same cells, and of cells planned in their turn, under this machine's other stacks.
+
+    grid: the scan's cells by experiment.  runs: ``runs/<machine>/<stack>``, this stack's.
+    plans: ``plans/<machine>``, which has a folder for each stack that was refined.
+    """
+    files: dict[str, None] = {}
+    for folder in sorted(runs.parent.glob("*/")):
+        if folder.name == runs.name:
+            continue
+        for experiment, scan in grid.items():
+            cells = list(scan)
+            for plan in sorted(plans.joinpath(folder.name, experiment).glob("*.json")):
+                cells += read_plan(plan, scan, runs.parent.name, folder.name)
+            candidates = (folder / f"{cell_id(cell)}.parquet" for cell in cells)
+            files |= dict.fromkeys(str(file) for file in candidates if file.exists())
+    return list(files)
 
 
 def refine_settings(study: Study, experiment: str) -> str:

@@ -96,8 +96,10 @@ def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_byt
         )
         if whole["device"] != "cuda" and need > have_bytes:
             over.setdefault((whole["model"], whole["device"]), []).append((need, n_gen))
+    have_gib = have_bytes / 2**30
     return [
-        f"{model} on {device}: {len(needs)} cells, from {min(n for _, n in needs)} tokens up, may need as much as "
-        f"{max(needs)[0] / 2**30:.0f} GiB of this machine's {have_bytes / 2**30:.0f}; the memory guard stops them"
+        f"{model} on {device}: {len(needs)} cell{'s' * (len(needs) != 1)}, from {min(n for _, n in needs)} tokens up, "
+        f"may need as much as {max(needs)[0] / 2**30:.0f} GiB of this machine's {have_gib:.0f}; "
+        "the memory guard stops them"
         for (model, device), needs in over.items()
     ]

@@ -13,6 +13,7 @@ class Accelerator:
     """Functions of one device. Counters are None on a CPU, which has none of its own."""
 
     name: str
+    is_available: Callable[[], bool]
     wait: Callable[[], None]
     empty_cache: Callable[[], None]
     current_bytes: Callable[[], int | None]
@@ -24,18 +25,25 @@ def open_accelerator(name: str) -> Accelerator:
     """The device of that name. It is not touched yet."""
     if name == "mps":
         return Accelerator(
-            name, mps.synchronize, mps.empty_cache, mps.current_bytes, mps.driver_bytes, mps.recommended_bytes
+            name,
+            mps.is_available,
+            mps.synchronize,
+            mps.empty_cache,
+            mps.current_bytes,
+            mps.driver_bytes,
+            mps.recommended_bytes,
         )
     if name == "cuda":
         return Accelerator(
             name,
+            torch.cuda.is_available,
             torch.cuda.synchronize,
             torch.cuda.empty_cache,
             torch.cuda.memory_allocated,
             torch.cuda.memory_reserved,
             lambda: torch.cuda.get_device_properties(0).total_memory,
         )
-    return Accelerator(name, _nothing, _nothing, _nothing, _nothing, _nothing)
+    return Accelerator(name, lambda: True, _nothing, _nothing, _nothing, _nothing, _nothing)
 
 
 def fault_of(name: str) -> str | None:
@@ -44,7 +52,7 @@ def fault_of(name: str) -> str | None:
     ``is_available`` is not asked alone: it says yes in macOS virtual machines where nothing can be allocated.
     """
     try:
-        if name != "cpu" and not getattr(torch, name).is_available():
+        if not open_accelerator(name).is_available():
             return f"torch {torch.__version__} sees no {name} device"
         left = torch.arange(6, dtype=torch.float32, device=name).reshape(2, 3)
         product = (left @ left.T).tolist()

@@ -3,6 +3,11 @@
 import torch
 
 
+def is_available() -> bool:
+    """Whether macOS shows a Metal device; in a virtual machine it may still refuse every allocation."""
+    return bool(torch.mps.is_available())
+
+
 def synchronize() -> None:
     """Return when the device has done all it was given."""
     torch.mps.synchronize()

@@ -1,6 +1,7 @@
 """The model as a torch module: random weights made fast, or its own weights."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,19 +32,29 @@ def build_random(architecture: dict[str, Any], dtype: str, attention: str, devic
     return model.eval()
 
 
-def build_pretrained(source: dict[str, str | None], dtype: str, attention: str, device: str) -> Any:
-    """A model with its own weights: safetensors of the hub or of a folder, or a GGUF file. Its code is never run."""
-    asked = {} if attention == "auto" else {"attn_implementation": attention}
-    common = {"dtype": getattr(torch, dtype), "trust_remote_code": False, **asked}
-    if source.get("gguf"):
-        folder, _, name = str(source["gguf"]).rpartition("/")
-        model = AutoModelForCausalLM.from_pretrained(folder or ".", gguf_file=name, **common)
-    elif source.get("folder"):
-        model = AutoModelForCausalLM.from_pretrained(source["folder"], use_safetensors=True, **common)
+def build_pretrained(
+    source: dict[str, str | None], architecture: dict[str, Any], dtype: str, attention: str, device: str
+) -> Any:
+    """A model with its own weights: safetensors of the hub or of a folder, or a GGUF file. Its code is never run.
+
+    Raises ValueError when the weights are of other sizes than the model's file says.
+    """
+    keywords: dict[str, Any] = {"dtype": getattr(torch, dtype), "trust_remote_code": False}
+    if attention != "auto":
+        keywords["attn_implementation"] = attention
+    if source["gguf"]:
+        file = Path(source["gguf"]).expanduser()
+        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, **keywords)
+    elif source["folder"]:
+        folder = Path(source["folder"]).expanduser()
+        model = AutoModelForCausalLM.from_pretrained(folder, use_safetensors=True, **keywords)
     else:
-        model = AutoModelForCausalLM.from_pretrained(
-            source["hub"], revision=source["revision"], use_safetensors=True, **common
-        )
+        keywords["revision"] = source["revision"]
+        model = AutoModelForCausalLM.from_pretrained(source["hub"], use_safetensors=True, **keywords)
+    for key, told in architecture.items():
+        found = getattr(model.config, key, told)
+        if isinstance(told, int) and found != told:
+            raise ValueError(f"architecture.{key}: the weights have {found}, the model's file says {told}")
     return model.to(device).eval()
 
 

@@ -46,7 +46,7 @@ class LocalSession:
         self.accelerator = open_accelerator(cell["device"])
         place = {"dtype": cell["dtype"], "attention": cell["attention"], "device": cell["device"]}
         if cell["weights"] == "pretrained":
-            self.model = build_pretrained(model["pretrained"], **place)
+            self.model = build_pretrained(model["pretrained"], model["architecture"], **place)
         else:
             self.model = build_random(model["architecture"], **place, seed=cell["seed"])
         self.attention_ran: str | None = self.model.config._attn_implementation

@@ -27,7 +27,7 @@ def describe_stack(device: str) -> dict[str, Any]:
     }
     if device == "cuda" and torch.cuda.is_available():
         found |= {"cuda": torch.version.cuda, "gpu": torch.cuda.get_device_name(0)}
-    if device == "mps" and torch.backends.mps.is_available():
+    if device == "mps" and open_accelerator(device).is_available():
         found["mps_recommended_bytes"] = open_accelerator(device).limit_bytes()
     return found
 

@@ -103,12 +103,11 @@ def probe(report: Report) -> None:
     """Which devices compute, and why the others do not."""
     import torch
 
-    from speedbump.measure.accelerator import fault_of
+    from speedbump.measure.accelerator import fault_of, open_accelerator
 
     for device in ("cpu", "mps", "cuda"):
         fault = fault_of(device)
-        present = device == "cpu" or getattr(torch, device).is_available()
-        found: dict[str, Any] = {"computes": fault is None, "present": present}
+        found: dict[str, Any] = {"computes": fault is None, "present": open_accelerator(device).is_available()}
         if fault:
             found["why"] = fault
         elif device == "cuda":

@@ -73,8 +73,7 @@ class Curve:
     @property
     def spoken(self) -> str:
         """For sentences: ``GPT-2 Medium on MPS (cache off)``."""
-        place = "the CPU" if self.device == "CPU" else self.device
-        return f"{self.model} on {place}" + (f" ({', '.join(self.apart)})" if self.apart else "")
+        return spoken_without(self, None)
 
     @property
     def series(self) -> str:
@@ -100,6 +99,13 @@ class Curve:
     @property
     def fresh(self) -> bool:
         return bool(self.row["lifetime"] == "fresh")
+
+
+def spoken_without(curve: Curve, prefix: str | None) -> str:
+    """The curve's name for sentences without the words that begin with ``prefix``, for curves that share the rest."""
+    apart = [word for word in curve.apart if prefix is None or not word.startswith(prefix)]
+    place = "the CPU" if curve.device == "CPU" else curve.device
+    return f"{curve.model} on {place}" + (f" ({', '.join(apart)})" if apart else "")
 
 
 def make_curves(study: Study) -> list[Curve]:

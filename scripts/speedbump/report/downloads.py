@@ -15,6 +15,7 @@ MEANINGS = {
     "budgets": "every output length of every curve: latency, trend, state",
     "series": "every curve: its verdict and limits",
     "regimes": "every slow regime: edges, slow-down, interval",
+    "claims": "every claim of the paper and where it was checked",
 }
 
 

@@ -12,12 +12,14 @@ TITLES = {
     "chip": "Chip",
     "cores": "Processor cores",
     "ram_bytes": "Memory",
+    "memory_bytes": "Memory",
     "os": "System",
     "os_build": "System build",
     "python": "Python",
     "torch": "PyTorch",
     "transformers": "Transformers",
     "power_source": "Power",
+    "warmups": "Warm-ups",
 }
 
 Pairs = list[tuple[str, str]]
@@ -70,25 +72,27 @@ def protocol_words(study: Study) -> Pairs:
         ("Usual conditions", ", ".join(axis_words(axis, value) for axis, value in usual.items() if axis != "order"))
     ]
     protocol = study.about.get("protocol") or {}
-    pairs += [
-        (key.replace("_", " ").capitalize(), _value(key, value)) for key, value in protocol.items() if value is not None
-    ]
-    return pairs
+    return pairs + [(_title(key), _value(key, value)) for key, value in protocol.items() if value is not None]
 
 
 def _machine(study: Study, machine: str) -> str:
     for entry in study.environments:
         known = entry["environment"]
         if entry["machine"] == machine and known.get("chip"):
-            memory = f", {round(known['ram_bytes'] / 2**30)} GB" if known.get("ram_bytes") else ""
-            return f"{known['chip']}{memory}"
+            memory = known.get("ram_bytes") or known.get("memory_bytes")
+            return f"{known['chip']}, {round(memory / 2**30)} GB" if memory else str(known["chip"])
     return machine
+
+
+def _title(key: str) -> str:
+    """A key as a heading, its unit left to the value."""
+    return TITLES.get(key) or key.removesuffix("_s").removesuffix("_bytes").replace("_", " ").capitalize()
 
 
 def _pairs(environment: dict[str, Any]) -> Pairs:
     known = [key for key in TITLES if environment.get(key) is not None]
     free = sorted(key for key, value in environment.items() if key not in TITLES and value not in (None, "", [], {}))
-    return [(TITLES.get(key, key.replace("_", " ")), _value(key, environment[key])) for key in (*known, *free)]
+    return [(_title(key), _value(key, environment[key])) for key in (*known, *free)]
 
 
 def _value(key: str, value: Any) -> str:

@@ -24,7 +24,7 @@ from speedbump.report.published import CITATION, Published
 from speedbump.report.sections import SECTIONS
 from speedbump.report.study import Study
 from speedbump.report.verdict import condition, headline, spans_words, verdict_sentence
-from speedbump.report.words import duration, plural
+from speedbump.report.words import duration, plural, sentence
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,13 @@ def build_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"plural": plural, "spans": spans_words, "duration": duration, "whole_words": whole_words}
+    environment.filters |= {
+        "plural": plural,
+        "spans": spans_words,
+        "duration": duration,
+        "whole_words": whole_words,
+        "sentence": sentence,
+    }
     sections = [section.describe(study, drawing.datasets, published) for section in SECTIONS]
     descriptions = {chart.name: chart.description for chart in drawing.charts}
     return environment.get_template("report.html.j2").render(

@@ -8,6 +8,7 @@ import polars as pl
 from speedbump.report.charts import Rows
 from speedbump.report.curves import Curve
 from speedbump.report.study import Study
+from speedbump.report.words import lengths
 
 MEMORY = ("torch_current", "torch_driver", "rss", "footprint", "system_used", "swap_used")
 MOST_REPEATS = 20_000
@@ -75,11 +76,12 @@ def spans(curve: Curve) -> Rows:
     """The regimes as bands: the surely slow core, and the brackets within which an edge lies."""
     rows: Rows = []
     for regime in curve.regimes:
-        first, last = regime.first_slow, regime.last_slow
-        core = "core" if regime.accepted else "suspected"
-        label = "slow" if regime.accepted else "unclear"
-        text = f"{label}, {first}" if first == last else f"{label}, {first}–{last}"
-        rows.append({"a": first, "z": last, "kind": core, "label": text})
+        kind, word = ("core", "slow") if regime.accepted else ("suspected", "unclear")
+        first, last = regime.onset_high or regime.first_slow, regime.recovery_low or regime.last_slow
+        if first > last:
+            first, last = regime.first_slow, regime.last_slow
+        label = f"{word}, {lengths(regime.first_slow, regime.last_slow)}"
+        rows.append({"a": first, "z": last, "kind": kind, "label": label})
         if regime.onset_low is not None:
             rows.append({"a": regime.onset_low, "z": first, "kind": "edge", "label": ""})
         if regime.recovery_high is not None:

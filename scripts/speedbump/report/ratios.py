@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
+from speedbump.analyse.confidence import Interval
+from speedbump.analyse.ratio import latency_ratio
 from speedbump.report.curves import Curve
 from speedbump.report.words import interval, times
 
@@ -47,30 +49,27 @@ class Ratio:
 def ratios(curve: Curve, base: Curve, comparisons: int = 1) -> list[Ratio]:
     """``curve`` over ``base`` at their common lengths; lengths that are bounds on both sides say nothing.
 
-    Intervals hold at 95 % together for ``comparisons`` of them (Bonferroni), from those of the two centres,
-    whose logarithms are taken as independent and normal.
+    Intervals hold at 95 % together for ``comparisons`` of them (Bonferroni, logarithms taken as normal).
     """
-    z = NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
+    normal = NormalDist()
+    wider = normal.inv_cdf(1 - 0.025 / max(1, comparisons)) / normal.inv_cdf(0.975)
     columns = ["n_gen", "latency_s", "low_s", "high_s", "lower_bound", "state"]
     base_rows = {row[0]: row for row in base.budgets.select(columns).iter_rows()}
     found = []
     for n, latency, low, high, bound, state in curve.budgets.select(columns).iter_rows():
-        if n not in base_rows:
+        _, base_latency, base_low, base_high, base_bound, base_state = base_rows.get(n, (None,) * len(columns))
+        if base_latency is None or (bound and base_bound):
             continue
-        _, base_latency, base_low, base_high, base_bound, base_state = base_rows[n]
-        if bound and base_bound:
-            continue
-        ratio = latency / base_latency
-        half = None
-        if not bound and not base_bound:
-            errors = [_log_error(low, high), _log_error(base_low, base_high)]
-            half = z * math.hypot(*errors) if None not in errors else None  # type: ignore[arg-type]
+        value = latency / base_latency
+        ends = None
+        if None not in (low, high, base_low, base_high) and not bound and not base_bound:
+            ends = latency_ratio(Interval(latency, low, high), Interval(base_latency, base_low, base_high))
         found.append(
             Ratio(
                 n=n,
-                ratio=ratio,
-                low=ratio / math.exp(half) if half is not None else None,
-                high=ratio * math.exp(half) if half is not None else None,
+                ratio=value,
+                low=value * (ends.low / value) ** wider if ends else None,
+                high=value * (ends.high / value) ** wider if ends else None,
                 bound="at least" if bound else "at most" if base_bound else "",
                 state=state,
                 base_state=base_state,
@@ -84,10 +83,3 @@ def ratios(curve: Curve, base: Curve, comparisons: int = 1) -> list[Ratio]:
 def most_changed(found: Sequence[Ratio]) -> Ratio:
     """The ratio farthest from 1."""
     return max(found, key=lambda ratio: abs(math.log(ratio.ratio)))
-
-
-def _log_error(low: float | None, high: float | None) -> float | None:
-    """Standard error of a centre's logarithm from its 95 % interval; None without one."""
-    if low is None or high is None or low <= 0:
-        return None
-    return (math.log(high) - math.log(low)) / (2 * 1.96)

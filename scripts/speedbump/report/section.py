@@ -1,8 +1,10 @@
 """A section of the page: its finding, its pictures and its table."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from speedbump.report.curves import Curve
 
 MOST_ROWS = 500
 """A longer table slows the page down and is read by nobody there."""
@@ -10,12 +12,16 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Table:
-    """Values behind a picture. ``numeric``: names of the columns that are set flush right."""
+    """Values behind a picture.
+
+    numeric: names of the columns that are set flush right.  icons: for cells of these words, a class of icon.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     numeric: frozenset[str] = frozenset()
     caption: str = ""
+    icons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def shown(self) -> Sequence[Sequence[Any]]:
@@ -28,6 +34,22 @@ class Table:
         left = len(self.rows) - len(self.shown)
         more = f"{left:,} more rows are in the data file." if left > 0 else ""
         return " ".join(part for part in (self.caption, more) if part)
+
+
+Key = Sequence[tuple[str, str]]
+"""Symbols, as classes of the style sheet, and what they mean."""
+
+NEEDS = {"slow": "slow", "off": "unclear", "triangle": "bound"}
+
+
+def relevant(key: Key, curves: Iterable[Curve]) -> Key:
+    """The symbols that the curves' pictures hold: none of slow regimes, doubt or bounds where there is none."""
+    present: set[str] = set()
+    for curve in curves:
+        present.update(curve.budgets["state"].unique())
+        present.update(["bound"] if curve.budgets["lower_bound"].any() else [])
+    absent = {symbol for symbol, needed in NEEDS.items() if needed not in present}
+    return [(symbol, meaning) for symbol, meaning in key if not absent & set(symbol.split())]
 
 
 @dataclass(frozen=True)
@@ -49,13 +71,14 @@ class Section:
     nav: str
     finding: str
     lead: str = ""
-    key: Sequence[tuple[str, str]] = ()
-    """Symbols (a class of the style sheet) and what they mean."""
+    key: Key = ()
     figures: Sequence[Figure] = ()
     small: Sequence[Figure] = ()
     """Figures of the curves that there is no room to show large."""
     caption: str = ""
     table: Table | None = None
+    open: bool = False
+    """Whether the table is what the section shows, and not only the values behind a picture."""
     file: str = ""
     """The data file that holds the table's values in full, without its suffix."""
     empty: str = ""

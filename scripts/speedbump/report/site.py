@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from speedbump.report.charts import Drawing
 from speedbump.report.downloads import write_downloads
@@ -39,9 +40,10 @@ def write_site(
 
 def anonymise(study: Study, names: frozenset[str]) -> Study:
     """The study without anything that names its user, host or folders."""
+    tables: dict[str, Any] = {table.name: scrub_frame(getattr(study, table.name), names) for table in TABLES}
     return replace(
         study,
-        **{table.name: scrub_frame(getattr(study, table.name), names) for table in TABLES},
+        **tables,
         about=scrub_values(study.about, names),
         environments=scrub_values(study.environments, names),
     )

@@ -8,10 +8,11 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.analyse.workload import Workload, read_workload
 from speedbump.report.curves import Curve, make_curves
-from speedbump.tables import BUDGETS, CELLS, FAULTS, REGIMES, REQUESTS, SERIES, read_table
+from speedbump.tables import BUDGETS, CELLS, CLAIMS, FAULTS, REGIMES, REQUESTS, SERIES, read_table
 
-TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES)
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, CLAIMS)
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,13 @@ class Study:
     budgets: pl.DataFrame
     series: pl.DataFrame
     regimes: pl.DataFrame
+    claims: pl.DataFrame
+    """Empty where the study's claims were not checked."""
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""
+    workload: Workload | None = None
+    """The lengths an application really uses, where the folder has a workload.csv."""
 
     @cached_property
     def curves(self) -> list[Curve]:
@@ -79,9 +84,17 @@ class Study:
 
 
 def read_study(folder: str | Path) -> Study:
-    """Read a study's folder. Raises TableError or OSError naming the file that is missing or wrong."""
+    """Read a study's folder. Raises TableError, WorkloadError or OSError naming the file that is missing or wrong."""
     folder = Path(folder)
-    tables = {table.name: read_table(folder / f"{table.name}.parquet", table) for table in TABLES}
+    tables = {
+        table.name: pl.DataFrame(schema=table.schema)
+        if table is CLAIMS and not path.exists()
+        else read_table(path, table)
+        for table in TABLES
+        for path in [folder / f"{table.name}.parquet"]
+    }
     about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
-    return Study(**tables, about=about, environments=environments)
+    lengths = folder / "workload.csv"
+    workload = read_workload(lengths) if lengths.is_file() else None
+    return Study(**tables, about=about, environments=environments, workload=workload)

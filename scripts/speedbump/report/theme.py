@@ -67,7 +67,7 @@ def value_axis(field: str, title: str, log: bool = True) -> alt.Y:
         minExtent=44,
         maxExtent=44,
         values=alt.ExprRef("y_ticks"),
-        format="~g" if log else "~s",
+        format="~g" if log else ".3~r",
     )
     domain = [alt.ExprRef("y_min"), alt.ExprRef("y_max")]
     scale = alt.Scale(type="log", domain=domain, nice=False) if log else alt.Scale(domain=domain, nice=False)

@@ -233,8 +233,10 @@ def spans_words(spans: Sequence[Span], limit: int = 6) -> str:
 
 
 def condition(curves: Sequence[Curve]) -> str:
-    """What the lengths hold for: the life of the process they were measured in."""
-    lifetimes = {curve.row["lifetime"] for curve in curves}
+    """What the lengths hold for: the life of the process they were measured in. Empty when nothing was measured."""
+    lifetimes = {curve.row["lifetime"] for curve in curves if curve.measured}
+    if not lifetimes:
+        return ""
     if lifetimes == {"fresh"}:
         return "a fresh process that repeats one output length"
     if lifetimes == {"persistent"}:
@@ -259,6 +261,9 @@ def latency_finding(curves: Sequence[Curve]) -> str:
         text = f"{len(slow)} of {len(measured)} {noun} trend {_within(first, last)}"
         return f"{text} {returned}" if back else f"{text}, and no return was seen"
     above = [curve for curve in measured if curve.verdict == "excess"]
+    if len(measured) == 1 and above and above[0].worst:
+        regime = above[0].worst
+        return f"{above[0].spoken} lies above its trend {where(regime)}: {edges(regime)}"
     if above:
         return f"{plural(len(above), 'curve')} of {len(measured)} above the trend, none with a proven return"
     if measured and all(curve.verdict == "smooth" for curve in measured):

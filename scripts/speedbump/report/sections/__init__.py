@@ -17,6 +17,7 @@ from speedbump.report.sections import (
     stacks,
     steps,
     tokens,
+    workload,
 )
 from speedbump.report.study import Study
 
@@ -32,6 +33,7 @@ class ChartSection(Protocol):
 
 
 SECTIONS: tuple[ChartSection, ...] = (
+    workload,
     latency,
     tokens,
     steps,

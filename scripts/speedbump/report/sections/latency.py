@@ -14,7 +14,7 @@ from speedbump.report.layers import (
     trend_layers,
 )
 from speedbump.report.published import Published, draw_published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, WIDE, length_axis, length_range, log_range, value_axis
 from speedbump.report.verdict import curve_sentence, latency_finding
@@ -29,7 +29,8 @@ COMPACT_WIDTH, COMPACT_HEIGHT = 310, 150
 KEY = (
     ("dot normal", "centre of the repeats, with its 95 % interval"),
     ("dot slow", "the same in a slow regime"),
-    ("triangle slow", "stopped: at least this slow"),
+    ("dot off", "unclear: too little evidence for either"),
+    ("triangle", "stopped: at least this slow"),
     ("small normal", "one repeat"),
     ("dash", "what the normal trend expects"),
     ("band slow", "slow regime; lighter where its edge lies"),
@@ -80,7 +81,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Latency",
         finding=finding,
         lead="Whole request, from its start to the last token, on a logarithmic scale. Lower is better.",
-        key=KEY,
+        key=relevant(KEY, curves),
         figures=figures,
         small=[_figure(curve, curve.name) for curve in curves[FULL:]],
         caption="The trend is fitted to normal lengths alone and never falls; a factor is latency over that trend.",

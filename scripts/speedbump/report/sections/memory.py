@@ -5,9 +5,18 @@ from speedbump.report.curves import Curve
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
 from speedbump.report.points import MEMORY, short, summarise_cells
 from speedbump.report.published import Published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
-from speedbump.report.theme import HALF, length_axis, length_range, linear_range, log_range, state_colour, value_axis
+from speedbump.report.theme import (
+    HALF,
+    WIDE,
+    length_axis,
+    length_range,
+    linear_range,
+    log_range,
+    state_colour,
+    value_axis,
+)
 from speedbump.report.words import capitalised, gigabytes, listing, plural, seconds
 
 MOST = 2
@@ -19,6 +28,7 @@ TITLES = {
     "system_used": "system used",
     "swap_used": "swap used",
 }
+KEY = (("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime"))
 FOLLOWS = 0.05
 """A counter follows when it falls by this share while latency returns."""
 
@@ -56,7 +66,7 @@ def drawn(study: Study, datasets: dict[str, Rows]) -> list[tuple[Curve, Rows]]:
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
     """Panels with one x axis: latency, then a panel a counter."""
     shown = drawn(study, datasets)
-    charts = [chart for curve, points in shown for chart in _panels(curve, points)]
+    charts = [chart for curve, points in shown for chart in _panels(curve, points, WIDE if len(shown) == 1 else HALF)]
     return Drawing(charts, {f"memory-{curve.key}": points for curve, points in shown})
 
 
@@ -74,7 +84,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Memory",
         finding=memory_finding(*shown[0]),
         lead=f"Largest value read at a request's end, in gigabytes, under latency on the same lengths.{more}",
-        key=(("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime")),
+        key=relevant(KEY, [curve for curve, _ in shown]),
         figures=[
             Figure(
                 tuple(f"memory-{curve.key}-{name}" for name in ("y", *counters(points))),
@@ -126,16 +136,21 @@ def _growth(values: list[float | None]) -> float:
     return known[-1] - known[0]
 
 
-def _panels(curve: Curve, points: Rows) -> list[Chart]:
+def _panels(curve: Curve, points: Rows, width: int) -> list[Chart]:
     names = counters(points)
-    lengths = length_range([row["n"] for row in points], HALF)
+    lengths = length_range([row["n"] for row in points], width)
     return [
-        _panel(curve, "y", "latency, seconds (log)", points, lengths, labels=False),
-        *(_panel(curve, name, f"{TITLES[name]}, GB", points, lengths, labels=name == names[-1]) for name in names),
+        _panel(curve, "y", "latency, seconds (log)", points, lengths, width, labels=False),
+        *(
+            _panel(curve, name, f"{TITLES[name]}, GB", points, lengths, width, labels=name == names[-1])
+            for name in names
+        ),
     ]
 
 
-def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str, object], labels: bool) -> Chart:
+def _panel(
+    curve: Curve, field: str, title: str, points: Rows, lengths: dict[str, object], width: int, labels: bool
+) -> Chart:
     x = length_axis(labels=labels)
     data = {"curve": f"memory-{curve.key}", "spans": f"{curve.key}-spans"}
     known = [row[field] for row in points if row[field] is not None]
@@ -164,7 +179,7 @@ def _panel(curve: Curve, field: str, title: str, points: Rows, lengths: dict[str
         ]
         ranges, values = linear_range([value / 1e9 for value in known]), [gigabytes(value) for value in known]
     description = f"{curve.spoken}, {title}: from {values[0]} at the smallest to {values[-1]} at the largest length."
-    return make_chart(f"memory-{curve.key}-{field}", layers, data, {**lengths, **ranges}, HALF, description, 84)
+    return make_chart(f"memory-{curve.key}-{field}", layers, data, {**lengths, **ranges}, width, description, 84)
 
 
 def _table(shown: list[tuple[Curve, Rows]]) -> Table:

@@ -5,13 +5,15 @@ from speedbump.report.curves import Curve
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip, tooltip_text
 from speedbump.report.points import short, summarise_cells
 from speedbump.report.published import Published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, length_axis, length_range, log_range, value_axis
 from speedbump.report.words import digits, plural, seconds
 
 MOST = 2
 PHASES = (("ttft", "prefill", "prefill, seconds (log scale)"), ("decode", "decode", "decode, seconds (log scale)"))
+
+KEY = (("dot normal", "prefill or decode, median of the repeats"), ("dot slow", "the same in a slow regime"))
 
 Times = dict[int, tuple[float, float]]
 """Seconds of prefill and of decode by output length."""
@@ -52,7 +54,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Phases",
         finding=phase_finding(curves[0], times_of(study, curves[0])),
         lead=f"Time to the first token, and the time from there to the last, on one logarithmic scale.{shown}",
-        key=(("dot normal", "prefill or decode, median of the repeats"), ("dot slow", "the same in a slow regime")),
+        key=relevant(KEY, curves),
         figures=[
             Figure((f"phases-{curve.key}-{field}",), f"{curve.spoken}: {name}", "", (curve.key,))
             for curve in curves
@@ -77,8 +79,8 @@ def phase_finding(curve: Curve, known: Times) -> str:
             excess = (prefill - base_prefill) + (decode - base_decode)
             share = (decode - base_decode) / excess if excess > 0 else None
             if share is not None and 0 <= share <= 1:
-                lead = f"{_percent(share)} of what {regime.worst_n_gen} tokens take more than {neighbour} is decode"
-                return f"{lead}: {text}"
+                lead = f"{regime.worst_n_gen} tokens take {seconds(excess)} more than {neighbour}"
+                return f"{lead}, and {_percent(share)} of it is decode: {text}"
         return f"At {regime.worst_n_gen} tokens {text}"
     shares = [prefill / (prefill + decode) for prefill, decode in known.values()]
     low, high = _percent(min(shares)), _percent(max(shares))

@@ -3,7 +3,7 @@
 import altair as alt
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve, groups_differing_in
+from speedbump.report.curves import Curve, groups_differing_in, spoken_without
 from speedbump.report.layers import chart_of, tip, x_of
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
@@ -103,9 +103,7 @@ def _common(curves: Group, edge: str, weight: int) -> bool | None:
 
 def _name(group: Group) -> str:
     """The curves' common name, without the prompt."""
-    apart = [word for word in group[0].apart if not word.startswith("prompt ")]
-    place = "the CPU" if group[0].device == "CPU" else group[0].device
-    return f"{group[0].model} on {place}" + (f" ({', '.join(apart)})" if apart else "")
+    return spoken_without(group[0], "prompt ")
 
 
 def _rows(group: Group, datasets: dict[str, Rows], view: str) -> tuple[Rows, Rows]:

@@ -14,7 +14,7 @@ from speedbump.report.layers import (
 )
 from speedbump.report.points import short
 from speedbump.report.published import Published
-from speedbump.report.section import Figure, Section, Table
+from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, WIDE, length_axis, length_range, linear_range, value_axis
 from speedbump.report.words import digits, plural
@@ -59,7 +59,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         nav="Tokens/s",
         finding=rate_finding(curves[0]),
         lead=f"Output tokens over the time of the whole request, prefill included. Higher is better.{shown}",
-        key=KEY,
+        key=relevant(KEY, curves),
         figures=[Figure((f"tokens-{curve.key}",), curve.spoken, "", (curve.key,)) for curve in curves],
         caption="Lengths at which no request finished have no rate and are left out.",
         table=_table(curves),

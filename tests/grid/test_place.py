@@ -1,0 +1,84 @@
+"""The machine, the stack and the devices, found without torch."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from speedbump.grid import machine, stack
+from speedbump.grid.devices import recall_devices
+
+
+def computes(**devices):
+    return {name: {"computes": works, "present": there} for name, (works, there) in devices.items()}
+
+
+def test_the_probes_answer_is_asked_for_once(tmp_path):
+    asked = []
+
+    def probe():
+        asked.append(1)
+        return computes(cpu=(True, True), mps=(False, False), cuda=(False, False))
+
+    file = tmp_path / "machines" / "m" / "s.json"
+    for _ in range(3):
+        assert recall_devices(file, probe, lambda line: None) == {"cpu": True, "mps": False, "cuda": False}
+    assert len(asked) == 1
+
+
+def test_a_device_that_is_there_and_fails_is_tried_again_and_said(tmp_path):
+    answers = [computes(cpu=(True, True), mps=(False, True)), computes(cpu=(True, True), mps=(True, True))]
+    said = []
+    file = tmp_path / "s.json"
+    assert recall_devices(file, lambda: answers.pop(0), said.append)["mps"] is False
+    assert said[-1].startswith("mps is there but does not compute")
+    assert recall_devices(file, lambda: answers.pop(0), said.append)["mps"] is True
+    assert answers == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"cpu": 1}', '{"cpu": {}}'])
+def test_a_broken_answer_is_asked_for_again(tmp_path, content):
+    file = tmp_path / "s.json"
+    file.write_text(content)
+    assert recall_devices(file, lambda: computes(cpu=(True, True)), lambda line: None) == {"cpu": True}
+    assert json.loads(file.read_text())["cpu"]["computes"] is True
+
+
+def test_the_stack_is_what_the_packages_themselves_say():
+    found = stack.find_stack()
+    code = "import torch, transformers; print(torch.__version__, transformers.__version__)"
+    torch, transformers = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert found.endswith(f"_torch-{torch}_transformers-{transformers}")
+    assert stack.find_stack(sys.executable) == found
+
+
+def test_finding_the_stack_imports_neither_package():
+    code = (
+        "import sys; sys.path.insert(0, 'scripts'); from speedbump.grid.stack import find_stack; find_stack();"
+        "print(sorted({'torch', 'transformers', 'polars'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(stack.StackError, match=r"torch is not installed for python.*: pip install"):
+        stack.find_stack()
+
+
+def test_a_macs_slug(monkeypatch):
+    monkeypatch.setattr(machine, "find_chip", lambda: "Apple M3 Max")
+    monkeypatch.setattr(machine, "find_gpus", list)
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: type("Memory", (), {"total": 36 * 2**30})())
+    assert machine.find_machine() == "apple-m3-max-36gb"
+
+
+def test_a_gpus_slug(monkeypatch):
+    monkeypatch.setattr(machine, "find_chip", lambda: "AMD EPYC 7B13 64-Core Processor")
+    monkeypatch.setattr(machine, "find_gpus", lambda: ["NVIDIA H200", "NVIDIA H200"])
+    monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: type("Memory", (), {"total": 251.6 * 2**30})())
+    assert machine.find_machine() == "amd-epyc-7b13-252gb_2x-nvidia-h200"

@@ -1,0 +1,99 @@
+"""What is said before work starts: counts, time left, memory; and what a cell reads of the others."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from speedbump.grid.cells import canonical, cell_id
+from speedbump.grid.estimate import START_S, estimate_s, guess_s, in_words, measured_scale
+from speedbump.grid.expansion import expand_study
+from speedbump.grid.models import load_models
+from speedbump.grid.study import read_study
+from speedbump.grid.work import describe_work, memory_warnings, write_work
+from speedbump.tables import REQUESTS, write_table
+
+ROOT = Path(__file__).parents[2]
+MODELS = load_models(ROOT / "config" / "models")
+EVERYTHING = {"cpu": True, "mps": True, "cuda": True}
+
+
+def cells(**axes):
+    experiment = {"name": "scan", "model": "gpt2-medium", "device": "cpu", "n_gen": "128-512+128", **axes}
+    study = {"study": "s", "title": "S", "protocol": {"warmups": 1, "repeats": 2}, "experiments": [experiment]}
+    return expand_study(read_study(study, "x.yaml"), "x.yaml", MODELS, lambda: EVERYTHING).cells["scan"]
+
+
+def measure(folder, cell, wall_s):
+    """A run file whose record says how long the cell took."""
+    record = {"cell": json.loads(canonical(cell)), "wall_s": wall_s}
+    table = pl.DataFrame(schema=REQUESTS.schema)
+    write_table(table, REQUESTS, folder / f"{cell_id(cell)}.parquet", {"speedbump": json.dumps(record)})
+
+
+def test_a_guess_until_something_is_measured_then_what_the_machine_takes(tmp_path):
+    scan = cells()
+    (line,) = describe_work({"scan": scan}, str(tmp_path), MODELS)
+    assert line.startswith("scan: 4 cells, 0 done, about ")
+    assert "(a guess)" in line
+    measure(tmp_path, scan[0], 3 * guess_s(scan[0], MODELS["gpt2-medium"]))
+    (line,) = describe_work({"scan": scan}, str(tmp_path), MODELS)
+    left = 3 * sum(guess_s(cell, MODELS["gpt2-medium"]) for cell in scan[1:])
+    assert line == f"scan: 4 cells, 1 done, about {in_words(left)} left (from cells measured here)"
+
+
+def test_a_finished_experiment_says_so_and_an_empty_one_nothing(tmp_path):
+    scan = cells(n_gen=128)
+    measure(tmp_path, scan[0], 20.0)
+    assert describe_work({"scan": scan, "none": []}, str(tmp_path), MODELS) == ["scan: 1 cell, 1 done"]
+
+
+def test_on_mps_the_time_if_all_were_slow_is_said_too(tmp_path):
+    line = describe_work({"scan": cells(device="mps", n_gen=128)}, str(tmp_path), MODELS)[0]
+    assert line.endswith("if all were 20x slow")
+
+
+def test_guesses_grow_with_model_budget_and_a_missing_cache():
+    def seconds(**axes):
+        (cell,) = cells(**{"n_gen": 512, **axes})
+        return guess_s(cell, MODELS[cell["model"]]) - START_S
+
+    assert seconds() == pytest.approx(2 * seconds(n_gen=256), rel=0.1)
+    assert seconds(model="gpt2-large") > 1.5 * seconds()
+    assert seconds(kv_cache="off") > 3 * seconds()
+
+
+def test_a_request_limit_bounds_the_guess():
+    (cell,) = cells(n_gen=512)
+    model = MODELS["gpt2-medium"]
+    assert guess_s({**cell, "request_limit_s": 1.0}, model) == START_S + 3 * 1.0
+
+
+def test_records_of_unknown_models_and_devices_do_not_mislead():
+    (cell,) = cells(n_gen=128)
+    model = MODELS["gpt2-medium"]
+    scale = measured_scale([{"cell": {**cell, "model": "gone"}, "wall_s": 1e9}], MODELS)
+    assert scale == {}
+    assert estimate_s(cell, model, {"mps": 50.0}) == guess_s(cell, model)
+
+
+def test_cells_that_may_need_too_much_memory_are_named():
+    found = memory_warnings(cells(device=["cpu", "mps"]), MODELS, 24 * 2**30)
+    (line,) = found
+    assert line.startswith("gpt2-medium on mps: 1 cell, from 512 tokens up, may need as much as 31 GiB")
+
+
+def test_a_cell_reads_how_many_there_are_and_how_long_they_take(tmp_path):
+    scan = cells()
+    file = tmp_path / "lists" / "work.json"
+    known = {cell_id(cell): canonical(cell) for cell in scan}
+    write_work(file, str(tmp_path), known, MODELS)
+    listed = json.loads(file.read_text())
+    assert [entry["file"] for entry in listed] == [str(tmp_path / f"{name}.parquet") for name in known]
+    assert all(entry["estimate_s"] > START_S for entry in listed)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(40.2, "40 s"), (720, "12 min"), (12600, "3.5 h")])
+def test_seconds_in_words(seconds, words):
+    assert in_words(seconds) == words

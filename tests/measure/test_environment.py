@@ -1,0 +1,172 @@
+"""Power, heat, disturbance, privacy, progress, locks: what surrounds a measurement."""
+
+import errno
+import io
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from speedbump.measure.environment import State, find_disturbances
+from speedbump.measure.failure import FaultError, describe, status_of
+from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
+from speedbump.measure.lock import Slot, hold_device
+from speedbump.measure.power import Power, parse_low_power_mode, parse_thermal, wait_until_cool
+from speedbump.measure.privacy import without_paths
+from speedbump.measure.progress import Progress, describe_time
+from speedbump.measure.supervisor import parse_limits
+from speedbump.tables import STATUSES
+
+MAINS = Power("mains", False, "nominal")
+BEFORE = State(wall_s=1000.0, monotonic_s=0.0, busy_s=0.0, own_s=0.0, swap_bytes=0, power=MAINS)
+CORES = os.cpu_count() or 1
+AFTER = State(1100.0, 100.0, busy_s=100.0, own_s=100.0, swap_bytes=0, power=MAINS)
+
+
+def test_a_quiet_cell_is_not_flagged():
+    assert find_disturbances(BEFORE, AFTER, (0.05, 0.055)) == []
+    assert find_disturbances(BEFORE, AFTER, (0.05, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "sentinel_s", "reason"),
+    [
+        (AFTER, (0.05, 0.08), "the sentinel took 1.60 times as long after the cell as before"),
+        (AFTER, (0.08, 0.05), "the sentinel took 0.62 times as long after the cell as before"),
+        (replace(AFTER, busy_s=100.0 + 50.0 * CORES), (1, 1), "other processes used 50% of the cores"),
+        (replace(AFTER, swap_bytes=512 << 20), (1, 1), "swap grew by 512 MiB"),
+        (replace(AFTER, wall_s=1700.0), (1, 1), "the machine slept for 600 s, or its clock was set"),
+        (replace(AFTER, power=replace(MAINS, source="battery")), (1, 1), "power changed from mains to battery"),
+        (replace(AFTER, power=replace(MAINS, low_power_mode=True)), (1, 1), "low-power mode"),
+        (replace(AFTER, power=replace(MAINS, thermal="heavy")), (1, 1), "thermal pressure was heavy"),
+    ],
+)
+def test_what_disturbs_a_cell_is_named(after, sentinel_s, reason):
+    assert find_disturbances(BEFORE, after, sentinel_s) == [reason]
+
+
+def test_battery_power_throughout_is_named():
+    power = replace(MAINS, source="battery")
+    assert find_disturbances(replace(BEFORE, power=power), replace(AFTER, power=power), (1, 1)) == ["on battery power"]
+
+
+def test_macos_settings_are_read_from_what_its_tools_print():
+    assert parse_low_power_mode("System-wide power settings:\n lowpowermode         1\n standby 1\n") is True
+    assert parse_low_power_mode(" powermode            0\n") is False
+    assert parse_low_power_mode("") is None
+    assert parse_thermal("com.apple.system.thermalpressurelevel 2\n") == "heavy"
+    assert parse_thermal("com.apple.system.thermalpressurelevel 9\n") is None
+    assert parse_thermal("") is None
+
+
+def test_serious_heat_is_waited_for_and_said_once():
+    states = iter([replace(MAINS, thermal="heavy"), replace(MAINS, thermal="trapping"), MAINS])
+    said: list[str] = []
+    wait_until_cool(said.append, patience_s=0.1, read=lambda: next(states))
+    assert said == ["waiting: thermal pressure is heavy"]
+
+
+def test_heat_that_stays_is_not_waited_for_forever():
+    wait_until_cool(lambda text: None, patience_s=0.05, read=lambda: replace(MAINS, thermal="heavy"))
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("cannot open /home/jane/models/x.gguf", "cannot open x.gguf"),
+        ("in '/Users/jane/a b/c.py', line 3", "in 'a b/c.py', line 3"),
+        ("C:\\Users\\jane\\x.txt is gone", "x.txt is gone"),
+        ("~/secret/x.bin", "x.bin"),
+        ("a ratio of 3/4 and https://pytorch.org/docs", "a ratio of 3/4 and https://pytorch.org/docs"),
+        (f"lost {Path.home()}/x", "lost x"),
+    ],
+)
+def test_paths_are_cut_down_to_their_last_part(text, clean):
+    assert without_paths(text) == clean
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), "out_of_memory"),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 26.00 GB)"), "out_of_memory"),
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+            "out_of_memory",
+        ),
+        (RuntimeError("CUDA error: unspecified launch failure"), "device_lost"),
+        (RuntimeError("MPS backend: command buffer exited with error status."), "device_lost"),
+        (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "unsupported"),
+        (ValueError("BloomForCausalLM does not support an attention implementation through sdpa yet"), "unsupported"),
+        (NotImplementedError("The operator is not currently implemented for the MPS device"), "unsupported"),
+        (ImportError("no name"), "import_error"),
+        (OSError(errno.ENOSPC, "No space left on device"), "disk_full"),
+        (FaultError("killed", "the server died"), "killed"),
+        (RuntimeError("shape mismatch"), "failed"),
+    ],
+)
+def test_errors_have_a_status(error, status):
+    assert status_of(error) == status
+    assert status in STATUSES
+    assert "\n" not in describe(error)
+
+
+def test_the_guard_names_the_limit_that_is_passed(tmp_path):
+    now = swap_used_bytes()
+    assert breach_of(Guard(swap_growth_gb=1e6, free_memory_gb=0, free_disk_gb=0), now, tmp_path) is None
+    assert "swap grew by 2.0 GiB" in breach_of(Guard(swap_growth_gb=1), now - 2 * 2**30, tmp_path)
+    assert "of memory free" in breach_of(Guard(free_memory_gb=1e6), now, tmp_path)
+    assert "of disk free" in breach_of(Guard(free_memory_gb=0, free_disk_gb=1e9), now, tmp_path)
+
+
+def test_limits_keep_their_defaults_and_refuse_what_they_do_not_know():
+    limits = parse_limits('{"cell_limit_s": 10, "guard": {"free_disk_gb": 1}}')
+    assert (limits.cell_limit_s, limits.guard.free_disk_gb, limits.guard.swap_growth_gb) == (10, 1, 4.0)
+    for wrong in ('{"cell_limit": 1}', '{"guard": {"swap": 1}}', "[]", "{", '{"cell_limit_s": "1"}'):
+        with pytest.raises(ValueError, match="--limits"):
+            parse_limits(wrong)
+
+
+def test_a_cpu_cell_takes_every_device_and_others_take_one(tmp_path):
+    slots = [Slot("a", "0"), Slot("b", "1")]
+    with hold_device("cuda", slots, tmp_path) as first:
+        assert [slot.name for slot in first.slots] == ["a"]
+        with hold_device("cuda", slots, tmp_path) as second:
+            assert [slot.visible for slot in second.slots] == ["1"]
+    with hold_device("cpu", slots, tmp_path) as all_of_them:
+        assert all_of_them.slots == tuple(slots)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_counts_cells_and_tells_the_time_left(tmp_path, monkeypatch):
+    (tmp_path / "done.parquet").touch()
+    runs = [{"file": str(tmp_path / name), "estimate_s": 120.0} for name in ("done.parquet", "b.parquet", "c.parquet")]
+    (tmp_path / "work.json").write_text(json.dumps(runs))
+    monkeypatch.setenv("SPEEDBUMP_PROGRESS", str(tmp_path / "work.json"))
+    plain, terminal = io.StringIO(), Terminal()
+    for stream in (plain, terminal):
+        progress = Progress({"model": "gpt2", "device": "mps", "n_gen": 512}, 4, stream)
+        progress.show_request(2)
+        progress.finish("ok")
+    assert plain.getvalue() == (
+        "cell 2 of 3: gpt2 on mps, 512 tokens, 4 min left\ncell 2 of 3: gpt2 on mps, 512 tokens: ok\n"
+    )
+    assert "4 min left, request 3 of 4" in terminal.getvalue()
+    assert terminal.getvalue().count("\n") == 1
+
+
+def test_progress_without_a_list_counts_nothing(monkeypatch):
+    monkeypatch.delenv("SPEEDBUMP_PROGRESS", raising=False)
+    stream = io.StringIO()
+    Progress({"model": "gpt2", "device": "cpu", "sequence": [1, 2]}, 4, stream)
+    assert stream.getvalue() == "gpt2 on cpu, 2 budgets\n"
+
+
+def test_durations_are_in_the_unit_a_person_would_use():
+    assert [describe_time(seconds) for seconds in (42, 600, 36_000)] == ["42 s", "10 min", "10.0 h"]
