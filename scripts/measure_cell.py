@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from speedbump.grid.models import ModelError, load_models
+from speedbump.grid.stack import StackError
+from speedbump.measure.limits import parse_limits
 from speedbump.measure.place import check_place
-from speedbump.measure.supervisor import RefusedError, check_writable, end_on_signals, measure_cell, parse_limits
+from speedbump.measure.supervisor import RefusedError, check_writable, end_on_signals, measure_cell
 from speedbump.tables import TableError
 
 
@@ -36,7 +38,7 @@ def main() -> None:
         measure_cell(args.cell, model, args.machine, args.stack, args.out, limits, args.python, args.log)
     except KeyError as error:
         sys.exit(f"measure_cell: the cell lacks, or no model file is named, {error}")
-    except (RefusedError, ModelError, TableError, ValueError, OSError) as error:
+    except (RefusedError, ModelError, StackError, TableError, ValueError, OSError) as error:
         sys.exit(f"measure_cell: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -16,9 +16,9 @@ from typing import IO, Any
 import psutil
 
 from speedbump.measure.privacy import without_paths
+from speedbump.measure.tree import descendants, kill
 
 WORKER = Path(__file__).with_name("worker.py")
-EXIT_LIMIT_S = 10.0
 
 Event = dict[str, Any]
 
@@ -52,13 +52,11 @@ class Worker:
 
     def end(self) -> int:
         """Kill the worker and all it has started; wait until it is gone. Its return code: negative for a signal."""
-        started = _descendants(self.process.pid)
+        started = descendants(self.process.pid)
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
-        until_s = time.monotonic() + EXIT_LIMIT_S
-        while any(_runs(process) for process in started) and time.monotonic() < until_s:
-            time.sleep(0.02)
+        kill(started)
         return code
 
     def last_line(self) -> str:
@@ -126,17 +124,3 @@ def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, inter
         before, used = used, psutil.virtual_memory().used
         if before - used < settled_bytes:
             return
-
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
