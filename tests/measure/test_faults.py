@@ -86,6 +86,10 @@ def test_transformers_cannot_be_imported(cell_command, tmp_path):
     run = cell_command(environment=environment).run()
     assert_first_was(run, "import_error")
     assert run.column("message")[0] == "ImportError: no such symbol in x.so"
+    log = (tmp_path / "worker.log").read_text()
+    assert "ImportError: no such symbol in x.so" in log
+    assert "jane" not in log
+    assert str(tmp_path) not in log
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

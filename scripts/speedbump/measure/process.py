@@ -53,7 +53,8 @@ class Worker:
     def end(self) -> int:
         """Kill the worker and all it has started; wait until it is gone. Its return code: negative for a signal."""
         started = descendants(self.process.pid)
-        with suppress(ProcessLookupError):
+        # macOS answers that it may not, where only a dead process is left of the group.
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
         kill(started)
@@ -78,7 +79,7 @@ def start_worker(
     """A worker with its task; ended, whatever happens, on leaving. Raises StartError.
 
     descriptors: inherited by the worker (locks).  variables: added to its environment.
-    log: file for what it prints; None: kept only while it runs.
+    log: file for what it printed, paths cut out; written when it has ended.
     It leads a session of its own, so that Ctrl-C reaches the supervisor alone and all it started can be ended.
     """
     reading, writing = os.pipe()
@@ -88,7 +89,7 @@ def start_worker(
         "TOKENIZERS_PARALLELISM": "false",
         **(variables or {}),
     }
-    with log.open("w+b") if log else tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 [python, str(WORKER), str(writing)],
@@ -114,6 +115,9 @@ def start_worker(
         finally:
             worker.end()
             os.close(reading)
+            if log:
+                output.seek(0)
+                log.write_text(without_paths(output.read().decode(errors="replace")))
 
 
 def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, interval_s: float = 0.1) -> None:
