@@ -34,6 +34,7 @@ from speedbump.measure.session import LocalSession
 from speedbump.tables import REQUESTS, read_metadata, read_table
 
 MODELS = Path("config/models")
+RECORDED = Path("tests/recorded/nvidia-h200.parquet")
 CELL = {
     "weights": "random",
     "dtype": "float32",
@@ -100,8 +101,7 @@ def measure_figures(args: argparse.Namespace) -> Iterator[Figure]:
     yield from instrument_figures(args)
     yield from weight_figures(args)
     yield from start_figures(args)
-    if args.device != "cpu":
-        yield from output_figures(args)
+    yield from output_figures(args)
 
 
 def instrument_figures(args: argparse.Namespace) -> Iterator[Figure]:
@@ -193,14 +193,28 @@ def start_figures(args: argparse.Namespace) -> Iterator[Figure]:
 
 
 def output_figures(args: argparse.Namespace) -> Iterator[Figure]:
-    """Share of models whose tokens are the CPU's, in float32."""
+    """Whether tokens are those of another device, in float32: the CPU's, or on a CPU those recorded on a GPU."""
+    if args.device == "cpu":
+        recorded = (
+            read_table(RECORDED, REQUESTS).filter(harness="loop", lifetime="fresh").sort("n_gen").row(0, named=True)
+        )
+        cell = {**CELL, "device": "cpu", "seed": recorded["seed"], "n_prompt": recorded["n_prompt"]}
+        name, n_gen = recorded["model"], recorded["n_gen"]
+        ours = LocalSession(cell, vars(load_models(MODELS)[name])).answer(n_gen)
+        yield equality(f"tokens equal to an H200's, {name}", ours, recorded, n_gen)
+        return
     for name in ("distilgpt2", "smollm2-135m"):
         model = vars(load_models(MODELS)[name])
         there, here = (LocalSession({**CELL, "device": device}, model) for device in (args.device, "cpu"))
-        ours, theirs = there.answer(args.tokens), here.answer(args.tokens)
-        equal = ours["tokens_hash"] == theirs["tokens_hash"]
-        note = f"1: all equal; {ours['distinct_tokens']} distinct among {args.tokens}"
-        yield Figure(f"tokens equal to the CPU's, {name}", float(equal), "", note)
+        yield equality(
+            f"tokens equal to the CPU's, {name}", there.answer(args.tokens), here.answer(args.tokens), args.tokens
+        )
+
+
+def equality(name: str, one: dict[str, Any], other: dict[str, Any], n_gen: int) -> Figure:
+    """1 when both requests gave the same tokens, else 0."""
+    equal = one["tokens_hash"] == other["tokens_hash"]
+    return Figure(name, float(equal), "", f"{one['distinct_tokens']} distinct among {n_gen}")
 
 
 @torch.inference_mode()

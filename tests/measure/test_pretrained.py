@@ -88,6 +88,11 @@ def test_a_local_folder(tmp_path):
     assert own.answer(N_GEN)["tokens_hash"] == random.answer(N_GEN)["tokens_hash"]
 
 
+def test_a_model_without_weights_of_its_own_is_unsupported():
+    with pytest.raises(NotImplementedError, match="names no pretrained weights"):
+        LocalSession(CELL, {"architecture": TINY, "pretrained": None})
+
+
 def test_weights_that_could_hold_code_are_not_read(tmp_path):
     model = saved(tmp_path)
     (tmp_path / "model.safetensors").unlink()

@@ -15,7 +15,10 @@ PRODUCTS = {"cpu": 8, "mps": 20, "cuda": 10}
 
 
 def time_sentinel(accelerator: Accelerator) -> float:
-    """Median seconds of a burst of matrix products, after one that is not counted."""
+    """Median seconds of a burst of matrix products, after one that is not counted.
+
+    What it took from the device is given back, so that the first request finds empty pools.
+    """
     factor = torch.full((SIZE[accelerator.name],) * 2, 1 / SIZE[accelerator.name], device=accelerator.name)
     bursts_s = []
     for _ in range(BURSTS + 1):
@@ -25,4 +28,6 @@ def time_sentinel(accelerator: Accelerator) -> float:
             factor @ factor
         accelerator.wait()
         bursts_s.append(perf_counter() - start_s)
+    del factor
+    accelerator.empty_cache()
     return median(bursts_s[1:])

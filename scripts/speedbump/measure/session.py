@@ -37,7 +37,7 @@ class LocalSession:
     def __init__(self, cell: dict[str, Any], model: dict[str, Any]) -> None:
         """cell: every axis and the seed.  model: ``architecture`` and ``pretrained`` of the model's file.
 
-        Raises NotImplementedError when the device does not compute.
+        Raises NotImplementedError when the device does not compute, or the model has no weights of its own.
         """
         fault = fault_of(cell["device"])
         if fault:
@@ -46,6 +46,8 @@ class LocalSession:
         self.accelerator = open_accelerator(cell["device"])
         place = {"dtype": cell["dtype"], "attention": cell["attention"], "device": cell["device"]}
         if cell["weights"] == "pretrained":
+            if model["pretrained"] is None:
+                raise NotImplementedError("the model's file names no pretrained weights")
             self.model = build_pretrained(model["pretrained"], model["architecture"], **place)
         else:
             self.model = build_random(model["architecture"], **place, seed=cell["seed"])
