@@ -6,7 +6,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 STUDY = first-look
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report bundle test lint format
+.PHONY: measure report bundle test bench lint format
 
 measure: .venv/ready  ## measure this machine, build its report
 	$(SNAKEMAKE)
@@ -19,6 +19,9 @@ bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle 
 
 test: .venv/ready-to-test  ## every test
 	$(BIN)/python -m pytest
+
+bench: .venv/ready-to-test  ## what the instrument itself costs here; writes docs/instrument.md
+	$(BIN)/python scripts/bench_instrument.py
 
 lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff format --check .
