@@ -46,15 +46,6 @@ def test_killed_by_the_system(cell_command):
     assert not run.column("lower_bound")[2]
 
 
-def test_hung(cell_command):
-    running = cell_command(limits={"cell_limit_s": 10}, **LONG).start_on_terminal()
-    running.wait_for(IN_LAST)
-    running.worker().suspend()
-    run = running.finish()
-    assert_only_the_last_was(run, "timed_out")
-    assert "limit of 10 s" in run.column("message")[2]
-
-
 def test_slower_than_the_request_limit(cell_command):
     run = cell_command(request_limit_s=1.0, **LONG).run()
     assert_only_the_last_was(run, "stopped")
