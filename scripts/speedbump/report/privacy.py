@@ -47,12 +47,17 @@ def scrub_frame(frame: pl.DataFrame, names: frozenset[str]) -> pl.DataFrame:
     return frame.with_columns(**changes) if changes else frame
 
 
+def without_private(environment: dict[str, Any]) -> dict[str, Any]:
+    """An environment without the keys that name a person or a place."""
+    return {key: value for key, value in environment.items() if not PRIVATE_KEYS.search(key)}
+
+
 def scrub_values(value: Any, names: frozenset[str]) -> Any:
-    """JSON-like data scrubbed, and keys that name a person or place left out."""
+    """JSON-like data with every text in it scrubbed."""
     if isinstance(value, str):
         return scrub(value, names)
     if isinstance(value, dict):
-        return {key: scrub_values(item, names) for key, item in value.items() if not PRIVATE_KEYS.search(str(key))}
+        return {scrub(str(key), names): scrub_values(item, names) for key, item in value.items()}
     if isinstance(value, list):
         return [scrub_values(item, names) for item in value]
     return value

@@ -4,6 +4,7 @@ Every factor names its reference: the trend, that is the latency which the curve
 to expect, or a neighbour, that is the next normal length measured. Nothing is claimed beyond an interval.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -178,6 +179,15 @@ def edges(regime: Regime) -> str:
     if regime.open_right or regime.recovery_high is None:
         return f"{begins}, and no return was seen up to {regime.last_slow}"
     return f"{begins} and ends {_between(regime.recovery_low or regime.last_slow, regime.recovery_high)}"
+
+
+def levels(regime: Regime) -> str:
+    """The regime's levels as a sentence when it has several; else empty."""
+    if not regime.levels:
+        return ""
+    parts = json.loads(regime.levels)
+    words = listing(f"{times(part['slowdown'])} at {lengths(part['first'], part['last'])}" for part in parts)
+    return sentence(f"{plural(len(parts), 'level')}: {words}")
 
 
 def _between(low: int, high: int) -> str:
