@@ -15,16 +15,18 @@ import polars as pl
 
 from speedbump.analyse.bundle import BundleError, write_bundle
 from speedbump.report.privacy import identities, scrub_frame, scrub_values
+from speedbump.tables import CELLS, TableError, read_table
 
 
 def main() -> None:
     args = parse_args()
     try:
         about = json.loads((args.study / "study.json").read_text())
-        listed = json.loads((args.study / "lists" / "collect_requests.json").read_text())
-    except OSError as error:
-        sys.exit(f"make_bundle: {args.study}: not the folder of a measured study: {error.strerror}")
-    runs = [Path(run) for run in dict.fromkeys(run for runs in listed.values() for run in runs)]
+        cells = read_table(args.study / "cells.parquet", CELLS).filter(machine=about["machine"])
+    except (OSError, TableError) as error:
+        sys.exit(f"make_bundle: {args.study}: not the folder of a measured study: {error}")
+    places = cells.select("machine", "stack", "cell").unique(maintain_order=True).rows()
+    runs = [Path("results", "runs", machine, stack, f"{cell}.parquet") for machine, stack, cell in places]
     out = args.out or Path("results", "bundles", f"{about['name']}.{about['machine']}.zip")
     names = identities()
 

@@ -205,7 +205,7 @@ SERIES = Table(
         _s("stack", "OS, torch and transformers versions, a slug"),
         *(c for c in _AXIS_COLUMNS if c.name not in ("n_gen", "process")),
         _s("verdict", "one of: " + ", ".join(VERDICTS)),
-        _s("reason", "why undetermined or not measured, in plain words; null otherwise"),
+        _s("reason", "why undetermined or not measured, or which reference shows it slow throughout; else null"),
         _i("n_budgets", "budgets with a measurement"),
         _i("n_gen_min", "smallest of them", "tokens"),
         _i("n_gen_max", "largest of them", "tokens"),

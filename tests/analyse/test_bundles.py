@@ -240,12 +240,19 @@ def test_a_zip_bomb_is_read_no_further_than_it_may(tmp_path, bundle):
         unpack_bundle(forged, tmp_path / "out")
 
 
-def test_a_bundle_that_says_it_is_huge_is_refused_before_it_is_read(tmp_path, bundle, monkeypatch):
-    name, content = run_of(bundle)
-    monkeypatch.setattr(limits, "LARGEST_BUNDLE_BYTES", 1000)
-    with pytest.raises(BundleError, match="unpacks to more than"):
-        unpack_bundle(forge(tmp_path / "f.zip", {name: content}), tmp_path / "out")
+def test_a_bundle_that_says_it_is_huge_is_refused_before_it_is_read(tmp_path):
+    members = {f"runs/m/s/{number}.parquet": b"x" for number in range(33)}
+    files = {name: {"bytes": limits.LARGEST_FILE_BYTES, "sha256": "0" * 64} for name in members}
+    with pytest.raises(BundleError, match="unpacks to more than 2048 MiB"):
+        unpack_bundle(forge(tmp_path / "f.zip", members, files=files), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_huge_is_not_opened(tmp_path):
+    with (tmp_path / "sparse.zip").open("wb") as file:
+        file.truncate(limits.LARGEST_BUNDLE_BYTES + 1)
+    with pytest.raises(BundleError, match="larger than 2048 MiB"):
+        unpack_bundle(tmp_path / "sparse.zip", tmp_path / "out")
 
 
 def test_a_small_parquet_file_with_too_many_rows_is_refused_unread(tmp_path, bundle):
@@ -284,6 +291,19 @@ def test_rows_that_are_not_those_of_their_cell_are_refused(own, tmp_path, runs, 
     joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
     assert joined.faults["problem"].to_list() == ["refused bundle"]
     assert joined.requests.equals(own.requests)
+
+
+def test_samples_that_are_not_those_of_their_run_are_refused(own, tmp_path):
+    run = write_run(tmp_path / "away", 128, instrument="memory")
+    (series,) = own.requests["series"].unique()
+
+    def forge_samples(frame, record):
+        return (frame.with_columns(series=pl.lit(series)) if "offset_s" in frame.columns else frame), record
+
+    write_bundle([run], "paper", AWAY, forge_samples, tmp_path / "f.zip")
+    joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
+    assert joined.faults["problem"].to_list() == ["refused bundle"]
+    assert joined.samples.is_empty()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """From requests to findings: what a reader of the three tables is told."""
 
 import json
+import math
 
 import polars as pl
 import pytest
@@ -143,3 +144,40 @@ def test_repeats_in_both_states_are_told(make_requests):
     assert found.series["verdict"].item() == "undetermined"
     assert "2 of 5 requests slow" in found.series["reason"].item()
     assert found.budgets.filter(pl.col("unstable"))["n_gen"].to_list() == [512]
+
+
+def sentinels(requests: pl.DataFrame, spread: float) -> pl.DataFrame:
+    """The same requests; the fixed workload before each process took 50 ms, more or less by ``spread``."""
+    times = {n: 0.05 * math.exp(spread * (-1) ** k) for k, n in enumerate(sorted(requests["n_gen"].unique()))}
+    return requests.with_columns(sentinel_before_s=pl.col("n_gen").replace_strict(times, return_dtype=pl.Float64))
+
+
+def test_a_busy_machine_raises_no_alarm_and_is_told(make_requests):
+    slow = make_requests(dict.fromkeys((512, 544), 2.0))
+    assert find_regimes(sentinels(slow, 0.02)).series["verdict"].item() == "slow regimes"
+    found = find_regimes(sentinels(slow, 0.6)).series.row(0, named=True)
+    assert found["verdict"] == "undetermined"
+    assert "the machine was busy" in found["reason"]
+    assert "nothing else to do" in found["next"]
+
+
+def test_a_busy_machine_does_not_hide_a_large_regime(make_requests):
+    found = find_regimes(sentinels(make_requests(dict.fromkeys(range(512, 609, 32), 30.0)), 0.4))
+    assert found.regimes["accepted"].to_list() == [True]
+
+
+def test_three_processes_give_an_interval_between_processes(make_requests):
+    offsets = {2: 1.3, 3: 0.8}
+    latencies = make_requests(SLOW).select("n_gen", "e2e_s").group_by("n_gen", maintain_order=True).all()
+    again = tuple(
+        Run("s", n, tuple(t * factor for t in times), process=process)
+        for n, times in latencies.rows()
+        for process, factor in offsets.items()
+    )
+    within = find_regimes(make_requests(SLOW)).regimes.row(0, named=True)
+    between = find_regimes(make_requests(SLOW, extra=again))
+    assert between.series["n_processes"].item() == 3
+    row = between.regimes.row(0, named=True)
+    assert row["slowdown_low"] < within["slowdown"] < row["slowdown_high"]
+    budget = between.budgets.filter(n_gen=512).row(0, named=True)
+    assert budget["high_s"] / budget["low_s"] > 1.3

@@ -98,6 +98,8 @@ def _scrubbed(run: Path, scrub: Scrub, folder: Path) -> Iterator[tuple[str, byte
 def unpack_bundle(bundle: Path, folder: Path) -> Manifest:
     """Check a bundle whole, and write its files below ``folder``. Raises BundleError."""
     try:
+        if bundle.stat().st_size > LARGEST_BUNDLE_BYTES:
+            raise BundleError(f"larger than {LARGEST_BUNDLE_BYTES >> 20} MiB")
         with zipfile.ZipFile(bundle) as archive:
             manifest = _read_manifest(archive)
             members = {info.filename: info for info in archive.infolist()}
@@ -115,7 +117,7 @@ def unpack_bundle(bundle: Path, folder: Path) -> Manifest:
     except FileNotFoundError:
         raise BundleError(f"{bundle}: no such file") from None
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise BundleError(f"{bundle}: cannot be read as a bundle: {str(error).splitlines()[0]}") from None
+        raise BundleError(f"{bundle}: cannot be read as a bundle: {_first_line(error)}") from None
     return manifest
 
 
@@ -165,7 +167,11 @@ def _check_decoded(file: Path, name: str) -> None:
     try:
         footer = pq.read_metadata(file)
     except OSError as error:
-        raise BundleError(f"{name}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+        raise BundleError(f"{name}: cannot be read as Parquet: {_first_line(error)}") from None
     decoded = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
     if footer.num_rows > MOST_ROWS or decoded > LARGEST_DECODED_BYTES:
         raise BundleError(f"{name}: {footer.num_rows} rows, {decoded} bytes: too large for a run")
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

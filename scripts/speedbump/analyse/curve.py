@@ -14,6 +14,11 @@ Indices = npt.NDArray[np.int64]
 SLOW_FROM = 1.4
 """Slow-downs below this are never called slow: pages, tiles and neighbouring load reach them in a normal state."""
 
+QUIET_SD = 0.1
+"""Standard deviation of the log sentinel times of a quiet machine: warming up, clock steps."""
+_LEAST_SENTINELS = 4
+_QUARTILES_OF_NORMAL = 1.349
+
 
 @dataclass(frozen=True)
 class Published:
@@ -38,6 +43,8 @@ class Curve:
     stops: for each budget, of every process none of whose requests finished, the longest of them in log seconds.
     disturbed: every process of the budget was flagged as disturbed while it was measured.
     published: set instead of repeats for a table of means; repeats are then empty.
+    unrest: how much whole processes were slowed by what else the machine did: standard deviation, over the
+    processes, of the log time of the fixed workload that ran before each; 0 where none ran.
     """
 
     budget: Array
@@ -47,6 +54,7 @@ class Curve:
     stops: tuple[Array, ...]
     disturbed: Flags
     published: Published | None = None
+    unrest: float = 0.0
 
     @property
     def n(self) -> int:
@@ -128,6 +136,7 @@ def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
             finished.alias("finished"),
             ((pl.col("phase") == "measured") & stopped).alias("stopped"),
             pl.col("disturbed").is_not_null().alias("disturbed"),
+            pl.col("sentinel_before_s").log().alias("log_sentinel"),
         )
         .sort("series", "n_gen", "process", "log_s")
     )
@@ -153,14 +162,27 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
             bound[i], n_stopped[i] = value.max(), len(value)
             repeats.append(())
             continue
-        late = stopped[at] & (value > np.median(value[ok]) + np.log(SLOW_FROM))
+        late = stopped[at]
+        if late.any():
+            late = late & (value > np.median(value[ok]) + np.log(SLOW_FROM))
         keep = (ok | late) & (~disturbed[at] | flagged[i])
         if not keep.any():
             keep = ok
         owner = process[at][keep]
         cuts = np.flatnonzero(np.diff(owner)) + 1
         repeats.append(tuple(np.split(value[keep], cuts)))
-    return Curve(budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged)
+    return Curve(budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged, unrest=_unrest(rows))
+
+
+def _unrest(rows: pl.DataFrame) -> float:
+    """Robust standard deviation of the processes' log sentinel times, less what a quiet machine shows."""
+    if rows["log_sentinel"].null_count() == rows.height:
+        return 0.0
+    times = rows.group_by("process").agg(pl.col("log_sentinel").first())["log_sentinel"].drop_nulls().to_numpy()
+    if len(times) < _LEAST_SENTINELS:
+        return 0.0
+    spread = float(np.subtract(*np.quantile(times, [0.75, 0.25]))) / _QUARTILES_OF_NORMAL
+    return float(np.sqrt(max(spread**2 - QUIET_SD**2, 0.0)))
 
 
 def _stops(process: Indices, log_s: Array, finished: Flags) -> Array:

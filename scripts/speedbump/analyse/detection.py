@@ -30,7 +30,7 @@ def detectable_slowdown(log_budget: Array, summary: Summary, trend: Trend) -> Ar
     nearest = np.minimum(left, right)
     apart = 1 / (1 / left + 1 / right)
     kriging = trend.sd**2 * (1 - np.exp(-2 * nearest / CORRELATION_LENGTH))
-    of_slow = max(summary.pooled, SLOW_SD**2) / summary.count
+    of_slow = max(summary.pooled, SLOW_SD**2) / summary.count + summary.unrest**2 / summary.processes
     error = np.sqrt(of_slow + kriging + (trend.sd**2 + summary.pooled) / n + (BEND_SD * apart) ** 2)
     by_interval = math.log(CLEARLY) + (_QUANTILE + _POWER) * error
 

@@ -11,7 +11,9 @@ from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.summary import Summary
 
 CLEARLY = 1.2
-"""The interval's lower end, and most single requests, must clear the trend by this factor."""
+"""The interval's lower end must clear the trend by this factor."""
+AGREES = 1.1
+"""So must the single requests of a lone budget by this one: one that does not was in the normal state."""
 LEAST_NORMAL = 3
 LEAST_PROBABILITY = 0.6
 CHANCE = 0.01
@@ -88,7 +90,7 @@ def _disagreement(first: int, last: int, curve: Curve, expected: Array) -> str |
     """Requests, or processes, of a lone budget that do not agree on its state."""
     if first != last or not curve.repeats[first]:
         return None
-    clearly = expected[first] + math.log(CLEARLY)
+    clearly = expected[first] + math.log(AGREES)
     slow = [float(np.mean(values > clearly)) for values in curve.repeats[first]]
     n_slow_processes = sum(share >= 0.5 for share in slow)
     where = span(curve, first, last)

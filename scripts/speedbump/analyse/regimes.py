@@ -12,6 +12,7 @@ import polars as pl
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
 from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves
+from speedbump.analyse.reference import Reference, find_references
 from speedbump.analyse.segments import Anatomy, Segment, dissect
 from speedbump.analyse.verdict import Verdict, is_confirmed, judge
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
@@ -37,18 +38,23 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
     found = dict.fromkeys(identities) | {name: dissect(curve) for name, curve in read_curves(requests)}
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]
-    return _assemble(identities, found, {name: _nothing_finished(requests, name) for name in silent})
+    spoken = {name: anatomy for name, anatomy in found.items() if anatomy is not None and name not in silent}
+    settled = find_references(_identities(requests), spoken)
+    return _assemble(identities, found, {name: _nothing_finished(requests, name) for name in silent}, settled)
 
 
 def findings_of_curves(curves: dict[str, Curve]) -> Findings:
     """The same for curves of which nothing but the latencies is known; the axes are null."""
     found = {name: dissect(curve) for name, curve in curves.items()}
     silent = {name: "no request finished" for name, curve in curves.items() if curve.censored.all()}
-    return _assemble({name: {"series": name} for name in curves}, found, silent)
+    return _assemble({name: {"series": name} for name in curves}, found, silent, {})
 
 
 def _assemble(
-    identities: Mapping[str, Row], found: Mapping[str, Anatomy | None], silent: Mapping[str, str]
+    identities: Mapping[str, Row],
+    found: Mapping[str, Anatomy | None],
+    silent: Mapping[str, str],
+    settled: Mapping[str, Reference],
 ) -> Findings:
     series, regimes, budgets = [], [], []
     for name, identity in identities.items():
@@ -58,7 +64,12 @@ def _assemble(
         if name in silent or anatomy is None:
             series.append(identity | _not_measured(silent[name]))
             continue
-        series.append(identity | series_row(anatomy, judge(anatomy)))
+        row = series_row(anatomy, judge(anatomy))
+        if name in settled:
+            series.append(identity | row | _slow_throughout(settled[name]))
+            regimes.append({"series": name, "regime": 1} | _regime_throughout(anatomy, settled[name]))
+            continue
+        series.append(identity | row)
         regimes += regime_rows(name, anatomy)
     return Findings(_frame(series, SERIES), _frame(regimes, REGIMES), _frame(budgets, BUDGETS))
 
@@ -79,6 +90,39 @@ def _nothing_finished(requests: pl.DataFrame, series: str) -> str:
     counts = own.group_by("status").len().sort("len", "status", descending=[True, False])
     told = [f"{n} {'request' if n == 1 else 'requests'} {STATUSES.get(s, s)}" for s, n in counts.rows() if s != "ok"]
     return "nothing finished: " + "; ".join(told or ["the table has warm-up requests only"])
+
+
+def _slow_throughout(reference: Reference) -> Row:
+    """What a reference changes in the row of a series that is slow at every budget."""
+    return {
+        "verdict": "excess",
+        "reason": reference.told(),
+        "n_regimes": 1,
+        "slowdown_max": reference.slowdown,
+        "next": "Measure smaller budgets, until some are normal.",
+    }
+
+
+def _regime_throughout(anatomy: Anatomy, reference: Reference) -> Row:
+    """The regime of such a series: open on both sides, its slow-down against the reference."""
+    budget, centre = anatomy.curve.budget.astype(int).tolist(), anatomy.summary.centre
+    return {
+        "accepted": True,
+        "first_slow": budget[0],
+        "last_slow": budget[-1],
+        "onset_high": budget[0],
+        "recovery_low": budget[-1],
+        "open_left": True,
+        "open_right": True,
+        "slowdown": reference.slowdown,
+        "slowdown_low": reference.low,
+        "slowdown_high": reference.high,
+        "lower_bound": False,
+        "confirmed": False,
+        "worst_n_gen": budget[-1],
+        "worst_s": math.exp(centre[-1]),
+        "worst_expected_s": math.exp(centre[-1]) / reference.slowdown,
+    }
 
 
 def _not_measured(reason: str) -> Row:
@@ -164,7 +208,7 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
 def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
     """A row for every budget."""
     curve, summary, expectation = anatomy.curve, anatomy.summary, anatomy.expectation
-    low, high = (np.exp(end) for end in centre_interval(summary, curve.n_processes))
+    low, high = (np.exp(end) for end in centre_interval(summary))
     columns: dict[str, list[Any]] = {
         "n_gen": curve.budget.astype(int).tolist(),
         "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),

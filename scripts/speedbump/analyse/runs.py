@@ -67,7 +67,10 @@ def _read_samples(run: Path, frame: pl.DataFrame) -> pl.DataFrame:
     if "memory" not in frame["instrument"]:
         return MEMORY_SAMPLES.schema.to_frame()
     samples = read_table(samples_file(run), MEMORY_SAMPLES)
-    return samples.filter(pl.col("cell") == run.stem)
+    owner = ["series", "cell", "machine", "stack"]
+    if not samples.join(frame, on=owner, how="anti").is_empty():
+        raise TableError(f"{samples_file(run)}: its rows are not those of its cell")
+    return samples
 
 
 def _contradiction(file: Path, frame: pl.DataFrame, record: Any) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from speedbump.analyse.summary import Summary, summarise
 from speedbump.analyse.trend import Expectation, expect
 
 _WITHIN_LEVEL_SD = 0.12
-_UNSTABLE_CHANCE = 0.001
+_UNSTABLE_CHANCE = 0.002
 
 
 @dataclass(frozen=True)

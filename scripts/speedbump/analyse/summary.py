@@ -28,8 +28,9 @@ class Summary:
     processes' centres, the median of more.  A censored budget's centre is its bound.
     variance: of the centre, squared standard error.
     spread: variance of one repeat, not moderated; pooled where the budget has one repeat.
-    count: repeats.  df: degrees of freedom behind spread.
+    count: repeats.  df: degrees of freedom behind spread.  processes: that they come from.
     pooled: typical variance of one repeat over all budgets, a scalar.
+    unrest: standard deviation of whole processes, see Curve; part of variance.
     """
 
     centre: Array
@@ -37,14 +38,16 @@ class Summary:
     spread: Array
     count: Array
     df: Array
+    processes: Array
     pooled: float
+    unrest: float = 0.0
 
     def take(self, keep: Flags) -> "Summary":
         """The summary at the budgets kept."""
         centre, variance, spread, count, df = (
             column[keep] for column in (self.centre, self.variance, self.spread, self.count, self.df)
         )
-        return Summary(centre, variance, spread, count, df, self.pooled)
+        return Summary(centre, variance, spread, count, df, self.processes[keep], self.pooled, self.unrest)
 
 
 def summarise(curve: Curve) -> Summary:
@@ -81,7 +84,9 @@ def summarise(curve: Curve) -> Summary:
         error = (PRIOR_DF * PROCESS_SD**2 + freedom * between) / (PRIOR_DF + freedom) / processes[several]
         variance[several] = np.maximum(error, repeat_error[several] / processes[several] ** 2)
         centre[several] = [np.median(centres[owner == i]) for i in several]
-    return Summary(centre, variance, spread, np.maximum(count, 1.0), df, pooled)
+    at_least_one = np.maximum(processes, 1.0)
+    variance = variance + np.where(curve.censored, 0.0, curve.unrest**2) / at_least_one
+    return Summary(centre, variance, spread, np.maximum(count, 1.0), df, at_least_one, pooled, curve.unrest)
 
 
 def _sum(owner: Indices, values: Array, n: int) -> Array:
@@ -132,4 +137,4 @@ def _summarise_published(curve: Curve) -> Summary:
     spread = np.where(known, variances, pooled)
     moderated = (PRIOR_DF * pooled + df * spread) / (PRIOR_DF + df)
     centre = np.log(table.mean_s) - np.where(known, spread / 2, 0.0)
-    return Summary(centre, moderated / table.count, spread, table.count, df, pooled)
+    return Summary(centre, moderated / table.count, spread, table.count, df, np.ones(curve.n), pooled)

@@ -106,18 +106,18 @@ def recovery_is_sharp(evidence: Evidence) -> Answer:
 
 
 def prefill_is_not_what_is_slow(evidence: Evidence) -> Answer:
-    """Holds where GPT-2 Medium is slow at 512 tokens and prefill is less than 5 % of that latency; differs where it is
-    more, or 512 tokens are normal. Value: the share.
+    """Holds where prefill is less than 5 % of the latency at the first slow budget of GPT-2 Medium's worst regime;
+    differs where it is more, or without a regime. Value: the share.
     """
-    series = evidence.series(512, **PROBE)
-    point = series.points[512]
-    if point.prefill_share is None:
-        raise AbsentError("needs the time of prefill at 512 tokens")
-    share = 100 * point.prefill_share
-    state = f"512 tokens are {point.state}"
-    if point.state != "slow":
-        return Answer(DIFFERS if point.state == "normal" else CANNOT_TELL, state, (share,))
-    return Answer(HOLDS if share < SMALL_SHARE else DIFFERS, state, (share,))
+    series = _probe(evidence)
+    regime = series.worst
+    if regime is None:
+        return without_regime(series)
+    prefill_share = series.points[regime.first_slow].prefill_share
+    if prefill_share is None:
+        raise AbsentError(f"needs the time of prefill at {regime.first_slow} tokens")
+    share = 100 * prefill_share
+    return Answer(HOLDS if share < SMALL_SHARE else DIFFERS, f"at {regime.first_slow} tokens", (share,))
 
 
 def larger_models_enter_earlier(evidence: Evidence) -> Answer:

@@ -1,0 +1,40 @@
+"""Real noise: recorded curves of devices without slow regimes must show none."""
+
+from pathlib import Path
+
+import polars as pl
+
+from speedbump.analyse.regimes import find_regimes
+from speedbump.tables import REQUESTS, read_table
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+def findings(name):
+    return find_regimes(read_table(RECORDED / f"{name}.parquet", REQUESTS))
+
+
+def test_a_real_gpu_has_no_slow_regime():
+    found = findings("nvidia-h200")
+    assert found.series.height == 4
+    assert set(found.series["verdict"]) == {"smooth"}
+    medium = found.series.filter(pl.col("model") == "gpt2-medium").row(0, named=True)
+    assert (medium["n_budgets"], medium["n_gen_min"], medium["n_gen_max"]) == (21, 128, 768)
+
+
+def test_on_a_real_gpu_a_regime_of_the_papers_size_would_be_found():
+    """The same noise with the paper's regime laid over it."""
+    requests = read_table(RECORDED / "nvidia-h200.parquet", REQUESTS)
+    inside = (pl.col("model") == "gpt2-medium") & pl.col("n_gen").is_between(512, 624)
+    slowed = requests.with_columns(e2e_s=pl.when(inside).then(pl.col("e2e_s") * 9).otherwise("e2e_s"))
+    found = find_regimes(slowed)
+    (regime,) = found.regimes.filter(pl.col("accepted")).iter_rows(named=True)
+    assert (regime["onset_low"], regime["onset_high"]) == (480, 512)
+    assert (regime["recovery_low"], regime["recovery_high"]) == (608, 640)
+    assert regime["slowdown_low"] < 9 < regime["slowdown_high"]
+
+
+def test_a_busy_machine_is_not_a_slow_regime():
+    (series,) = findings("busy-cpu").series.iter_rows(named=True)
+    assert series["verdict"] == "undetermined"
+    assert "busy" in series["reason"]
