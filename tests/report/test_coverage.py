@@ -66,6 +66,11 @@ def test_reasons_are_grouped_and_say_what_was_disturbed(tmp_path: Path) -> None:
     )
 
 
+def test_words_are_the_page_s(tmp_path: Path) -> None:
+    study = read_study(simulate(tmp_path, [Line(verdict="undetermined", reason="3 budgets of the series are too few")]))
+    assert study.curves[0].row["reason"] == "3 lengths of the curve are too few"
+
+
 def test_unusable_files_are_named(tmp_path: Path) -> None:
     ((file, problem, message),) = covered(tmp_path, Line(failed={768: "failed"})).faults
     assert file.startswith("results/runs/")

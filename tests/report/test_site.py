@@ -3,6 +3,8 @@
 import filecmp
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import simulated
-from building import ROOT, build, build_by_scripts
+from building import REFERENCE, ROOT, TEMPLATES, build, build_by_scripts
 from simulated import Line, Slow, simulate
 
 from speedbump.report.check import defects, leaks
@@ -129,3 +131,17 @@ def test_check_names_each_defect(showcase: Path, tmp_path: Path) -> None:
         "index.html: names a home folder, /home/mallory",
         "summary.json: is not a JSON object",
     ]
+
+
+@pytest.mark.parametrize("script", ["draw_charts.py", "build_site.py"])
+def test_what_is_missing_is_said_in_one_line(showcase: Path, tmp_path: Path, script: str) -> None:
+    folder = simulate(tmp_path, [Line()])
+    (folder / "series.parquet").unlink()
+    arguments = ["--reference", REFERENCE, "--out", tmp_path / "out"]
+    if script == "build_site.py":
+        arguments += ["--charts", showcase.parent / "charts", "--templates", TEMPLATES]
+    command = [sys.executable, ROOT / "scripts" / script, folder, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "series.parquet: cannot be read as Parquet" in done.stderr

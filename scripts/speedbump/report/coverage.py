@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.report.curves import Curve
 from speedbump.report.study import Study
-from speedbump.report.words import lengths, listing, plural
+from speedbump.report.words import lengths, listing, plural, prose
 from speedbump.tables import STATUSES
 
 GRID_LENGTHS = 12
@@ -88,7 +88,7 @@ def _reasons(study: Study) -> list[tuple[str, str, str, str]]:
     cells = study.cells.sort("series", "n_gen", "process")
     columns = ("series", "n_gen", "outcome", "message", "disturbed")
     for series, n_gen, outcome, message, disturbed in cells.select(columns).iter_rows():
-        what = [(STATUSES.get(outcome, outcome), message or "")] if outcome != "ok" else []
+        what = [(prose(STATUSES.get(outcome, outcome)), message or "")] if outcome != "ok" else []
         what += [("disturbed, but kept", disturbed)] if disturbed else []
         for reason in what:
             inside = found.setdefault((series, *reason), [])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
+from speedbump.report.words import prose
 from speedbump.tables import VERDICTS
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def make_curves(study: Study) -> list[Curve]:
             device=device_title(row["device"]),
             apart=apart[row["series"]],
             verdict=row["verdict"],
-            row=row,
+            row={**row, "reason": prose(row["reason"] or "") or None, "next": prose(row["next"] or "") or None},
             regimes=tuple(regimes[row["series"]]),
             budgets=budgets.get(row["series"], study.budgets.clear()),
         )

@@ -11,7 +11,23 @@ import polars as pl
 HOMES = re.compile(r"(?:/Users|/home|[A-Za-z]:\\Users)[/\\][^/\\\s:'\"<>|,;]+|/root(?=[/\s:'\"]|$)")
 PRIVATE_KEYS = re.compile(r"host|user|login|home|path|serial|address", re.IGNORECASE)
 COMMON_NAMES = frozenset(
-    {"root", "user", "users", "admin", "runner", "ubuntu", "debian", "test", "localhost", "local", "home"}
+    (
+        *(
+            "admin",
+            "debian",
+            "gpu",
+            "home",
+            "linux",
+            "local",
+            "localhost",
+            "mac",
+            "macbook",
+            "machine",
+            "model",
+            "node",
+        ),
+        *("pc", "root", "runner", "server", "test", "torch", "ubuntu", "user", "users"),
+    )
 )
 """User and host names that say nothing of anybody, and that stand in ordinary text."""
 
@@ -20,7 +36,7 @@ def identities() -> frozenset[str]:
     """Words that would give away who built the page and where."""
     try:
         user = getpass.getuser()
-    except OSError:
+    except (ImportError, KeyError, OSError):
         user = ""
     host = platform.node()
     words = {user, host, host.partition(".")[0], str(Path.home())}

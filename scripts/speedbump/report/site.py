@@ -30,7 +30,7 @@ def write_site(
         charts=[replace(chart, description=scrub(chart.description, names)) for chart in drawing.charts],
         datasets=scrub_values(drawing.datasets, names),
     )
-    page = build_page(clean, published, charts, {k: scrub(svg, names) for k, svg in pictures.items()}, templates)
+    page = build_page(clean, published, charts, pictures, templates)
     summary = json.dumps(summarise(clean), indent=1, ensure_ascii=False, allow_nan=False)
     shutil.rmtree(out, ignore_errors=True)
     write_downloads(clean, out / "data")
