@@ -75,6 +75,23 @@ def test_little_or_nothing_measured(tmp_path: Path, lines: list[Line]) -> None:
     assert defects(build(simulate(tmp_path, lines))) == []
 
 
+def test_five_stacks_on_five_machines(tmp_path: Path) -> None:
+    stacks = [f"macos-14.8_torch-2.{minor}.0_transformers-4.57.6" for minor in (7, 8, 9, 10, 11)]
+    slow = (Slow(512, 512, 8.0),)
+    lines = [
+        Line("gpt2", machine=f"machine-{number}", stack=stack, slow=slow if stack == stacks[0] else ())
+        for number in range(5)
+        for stack in stacks
+    ]
+    site = build(simulate(tmp_path, lines))
+    assert defects(site) == []
+    summary = json.loads((site / "summary.json").read_text())
+    assert summary["verdict"].startswith("5 of 25 measured curves fall into a slow regime")
+    page = (site / "index.html").read_text()
+    assert "Of 20 curves compared, 5 are faster" in page
+    assert len({curve["name"] for curve in summary["curves"]}) == 25
+
+
 def test_first_look_shows_the_published_curve(tmp_path: Path) -> None:
     site = build(simulate(tmp_path, simulated.first_look(), default_look=True))
     page = (site / "index.html").read_text()
