@@ -4,24 +4,30 @@ BIN = .venv/bin
 SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 STUDY = first-look
+CHOSEN = $(if $(filter-out first-look,$(STUDY)),--configfile=config/$(STUDY).yaml)
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report bundle test bench lint format
+.PHONY: measure report publish bundle bench test lint format
 
-measure: .venv/ready  ## measure this machine, build its report
-	$(SNAKEMAKE)
+measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
+	$(SNAKEMAKE) $(CHOSEN)
 
 report: .venv/ready  ## a partial report of what is measured so far, also while measuring goes on
-	$(SNAKEMAKE) --nolock --config partial=true
+	$(SNAKEMAKE) --nolock $(CHOSEN) --config partial=true
+
+publish: measure  ## check the report's site, and say where it lies; for another study: make publish STUDY=paper
+	$(BIN)/python scripts/check_site.py results/studies/$(STUDY)/site
+	@echo "ready to publish or to mail: results/studies/$(STUDY)/site (index.html alone is the whole report)"
 
 bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
 	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
 
+bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here; half an hour
+	$(BIN)/python scripts/bench_instrument.py
+	$(BIN)/python scripts/bench_pipeline.py
+
 test: .venv/ready-to-test  ## every test
 	$(BIN)/python -m pytest
-
-bench: .venv/ready-to-test  ## what the instrument itself costs here; writes docs/instrument.md
-	$(BIN)/python scripts/bench_instrument.py
 
 lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff format --check .

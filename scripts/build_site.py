@@ -1,12 +1,15 @@
 """Build a study's site: the page, the data beside it and a summary for machines."""
 
 import argparse
+import sys
 from pathlib import Path
 
+from speedbump.analyse.workload import WorkloadError
 from speedbump.report.charts import read_drawing
 from speedbump.report.published import read_published
 from speedbump.report.site import write_site
 from speedbump.report.study import read_study
+from speedbump.tables import TableError
 
 
 def main() -> None:
@@ -26,4 +29,7 @@ def parse_args() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, TableError, WorkloadError) as error:
+        sys.exit(str(error))

@@ -2,12 +2,15 @@
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
+from speedbump.analyse.workload import WorkloadError
 from speedbump.report.charts import write_drawing
 from speedbump.report.drawing import draw_study
 from speedbump.report.published import read_published
 from speedbump.report.study import read_study
+from speedbump.tables import TableError
 
 FONTS = Path(__file__).resolve().parents[1] / "reports" / "fonts"
 
@@ -30,4 +33,7 @@ def parse_args() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, TableError, WorkloadError) as error:
+        sys.exit(str(error))

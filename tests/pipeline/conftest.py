@@ -50,6 +50,10 @@ class Project:
         jobs = Counter(re.findall(r"^(?:local)?(?:rule|checkpoint) (\w+):$", done.stdout, re.MULTILINE))
         return Outcome(done.returncode, done.stdout, jobs)
 
+    def script(self, *arguments: str) -> subprocess.CompletedProcess:
+        """One of the project's scripts, run by hand."""
+        return subprocess.run([sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, timeout=120)
+
     def start(self, *arguments: str, study: str | None = STUDY) -> subprocess.Popen:
         """Snakemake in a process group of its own, so that a test can interrupt or kill it."""
         return subprocess.Popen(

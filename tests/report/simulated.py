@@ -62,6 +62,9 @@ class Line:
     """Lengths at which nothing finished, with the longest time seen."""
     per_token_s: float = 0.0125
     repeats: int = 5
+    disturbed: dict[int, str] = field(default_factory=dict)
+    """Lengths whose cell is flagged, with the reason."""
+    levels: str | None = None
     machine: str = MACHINE
     stack: str = STACK
 
@@ -209,7 +212,7 @@ def _simulate_cell(
                 **memory,
                 "sentinel_before_s": 0.03,
                 "sentinel_after_s": 0.0302,
-                "disturbed": None,
+                "disturbed": line.disturbed.get(n_gen),
                 "started_at": started + timedelta(seconds=index),
                 "step_s": steps,
             }
@@ -240,7 +243,7 @@ def _simulate_cell(
             "tokens_per_s": axes["batch"] * n_gen / median if median and bound is None else None,
             **{name.replace("_bytes", "_peak_bytes"): value for name, value in memory.items()},
             "sentinel_drift": 1.01,
-            "disturbed": None,
+            "disturbed": line.disturbed.get(n_gen),
             "started_at": started,
             "wall_s": 10.0,
         }
@@ -289,7 +292,7 @@ def _simulate_verdict(
                 "slowdown_neighbour": worst["latency_s"] / max(neighbours) if neighbours else None,
                 "lower_bound": bound,
                 "confirmed": regime.confirmed,
-                "levels": None,
+                "levels": line.levels,
                 "worst_n_gen": worst["n_gen"],
                 "worst_s": worst["latency_s"],
                 "worst_expected_s": worst["expected_s"],
@@ -364,7 +367,13 @@ def showcase() -> list[Line]:
         Line(axes={"lifetime": "persistent", "order": "shuffled"}),
         Line(axes={"between_requests": "empty_cache"}),
         Line("gpt2-large", slow=(Slow(384, 768, 14.5),), per_token_s=0.02, stopped={768: 300.0}),
-        Line("bloom-560m", slow=(Slow(512, 640, 4.0),), per_token_s=0.03),
+        Line(
+            "bloom-560m",
+            slow=(Slow(512, 640, 4.0),),
+            per_token_s=0.03,
+            disturbed={256: "sentinel 1.3 times slower after the run"},
+            levels='[{"first": 512, "last": 512, "slowdown": 3.1}, {"first": 640, "last": 640, "slowdown": 4.9}]',
+        ),
         Line(
             "opt-350m",
             slow=(Slow(128, 128, 3.0, accepted=False),),

@@ -3,6 +3,8 @@
 import filecmp
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import simulated
-from building import ROOT, build, build_by_scripts
+from building import REFERENCE, ROOT, TEMPLATES, build, build_by_scripts
 from simulated import Line, Slow, simulate
 
 from speedbump.report.check import defects, leaks
@@ -73,6 +75,23 @@ def test_little_or_nothing_measured(tmp_path: Path, lines: list[Line]) -> None:
     assert defects(build(simulate(tmp_path, lines))) == []
 
 
+def test_five_stacks_on_five_machines(tmp_path: Path) -> None:
+    stacks = [f"macos-14.8_torch-2.{minor}.0_transformers-4.57.6" for minor in (7, 8, 9, 10, 11)]
+    slow = (Slow(512, 512, 8.0),)
+    lines = [
+        Line("gpt2", machine=f"machine-{number}", stack=stack, slow=slow if stack == stacks[0] else ())
+        for number in range(5)
+        for stack in stacks
+    ]
+    site = build(simulate(tmp_path, lines))
+    assert defects(site) == []
+    summary = json.loads((site / "summary.json").read_text())
+    assert summary["verdict"].startswith("5 of 25 measured curves fall into a slow regime")
+    page = (site / "index.html").read_text()
+    assert "Of 20 curves compared, 5 are faster" in page
+    assert len({curve["name"] for curve in summary["curves"]}) == 25
+
+
 def test_first_look_shows_the_published_curve(tmp_path: Path) -> None:
     site = build(simulate(tmp_path, simulated.first_look(), default_look=True))
     page = (site / "index.html").read_text()
@@ -129,3 +148,17 @@ def test_check_names_each_defect(showcase: Path, tmp_path: Path) -> None:
         "index.html: names a home folder, /home/mallory",
         "summary.json: is not a JSON object",
     ]
+
+
+@pytest.mark.parametrize("script", ["draw_charts.py", "build_site.py"])
+def test_what_is_missing_is_said_in_one_line(showcase: Path, tmp_path: Path, script: str) -> None:
+    folder = simulate(tmp_path, [Line()])
+    (folder / "series.parquet").unlink()
+    arguments = ["--reference", REFERENCE, "--out", tmp_path / "out"]
+    if script == "build_site.py":
+        arguments += ["--charts", showcase.parent / "charts", "--templates", TEMPLATES]
+    command = [sys.executable, ROOT / "scripts" / script, folder, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "series.parquet: cannot be read as Parquet" in done.stderr

@@ -53,7 +53,7 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
             (MEDIUM, ABOVE, UNTOLD, FAILED),
             "1 of 3 measured curves falls into a slow regime: GPT-2 Medium on MPS takes 10.7× (95 % interval 9.1–12.8) "
             "what its trend expects at 512 tokens, seen in one process; 1 curve is above its trend without a proven "
-            "return, 1 cannot be told and 1 could not be measured.",
+            "return, 1 cannot be judged and 1 could not be measured.",
         ),
         (
             (SMOOTH,),
@@ -65,7 +65,7 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
             "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down below "
             "1.4× or one narrower than 128 tokens could have been missed.",
         ),
-        ((SMOOTH, UNTOLD), "No slow regime was found in 1 of 2 measured curves; 1 curve cannot be told."),
+        ((SMOOTH, UNTOLD), "No slow regime was found in 1 of 2 measured curves; 1 curve cannot be judged."),
         (
             (SMOOTH, FAILED),
             "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down below 1.4× or one "
@@ -75,7 +75,7 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
         (
             (UNTOLD, ABOVE),
             "No slow regime is shown in 2 measured curves; 1 curve is above its trend without a proven return and 1 "
-            "cannot be told.",
+            "cannot be judged.",
         ),
         ((FAILED,), "BLOOM-560M on MPS could not be measured: every run ran out of memory."),
         ((FAILED, Line("gpt2", failed=dict.fromkeys(GRID, "killed"))), "None of 2 curves could be measured."),
@@ -165,8 +165,29 @@ def test_condition_names_the_life_of_the_process(tmp_path: Path) -> None:
         ),
         ((SMOOTH,), "Latency grows with the output length and stays on its trend"),
         ((ABOVE, SMOOTH), "1 curve of 2 above the trend, none with a proven return"),
+        ((SMOOTH, UNTOLD), "1 of 2 curves stays on its trend; 1 curve cannot be judged"),
         ((FAILED,), "Latency by output length"),
     ],
 )
 def test_latency_finding(tmp_path: Path, lines: tuple[Line, ...], expected: str) -> None:
     assert latency_finding(curves(tmp_path, *lines)).startswith(expected)
+
+
+def test_names_say_only_what_tells_curves_apart(tmp_path: Path) -> None:
+    new = "macos-14.8_torch-2.14.0_transformers-4.57.6"
+    found = curves(
+        tmp_path,
+        Line(),
+        Line(axes={"kv_cache": "off"}),
+        Line(axes={"batch": 2}),
+        Line(machine="other", stack="linux-6.1_torch-2.13.0_transformers-5.24.0"),
+        Line(stack=new),
+    )
+    assert sorted(curve.name for curve in found) == [
+        "GPT-2 Medium, MPS, batch 2, simulated-36gb, torch 2.8.0",
+        "GPT-2 Medium, MPS, cache off, simulated-36gb, torch 2.8.0",
+        "GPT-2 Medium, MPS, other",
+        "GPT-2 Medium, MPS, simulated-36gb, torch 2.14.0",
+        "GPT-2 Medium, MPS, simulated-36gb, torch 2.8.0",
+    ]
+    assert {curve.spoken for curve in curves(tmp_path, SMOOTH)} == {"GPT-2 on the CPU"}

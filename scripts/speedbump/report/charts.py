@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 class Chart:
     """One picture.
 
-    layers: the Vega-Lite specification without data, parameters, width and theme.
+    spec: the Vega-Lite specification without data, parameters, width and theme.
     data: which data set each name in the specification stands for.
     parameters: what the specification calls ``x_min``, ``y_ticks`` and so on.
     description: the text alternative; it holds the numbers.
@@ -92,7 +92,7 @@ def draw_static(chart: Chart, datasets: dict[str, Rows]) -> str:
 
 
 def shrink_svg(svg: str, prefix: str) -> str:
-    """The same picture in fewer bytes: two decimals are a hundredth of a pixel, and nothing reads its roles."""
+    """The same picture in fewer bytes: a tenth of a pixel is enough, and nothing reads its roles."""
     svg = re.sub(r' (?:aria-[a-z]+|role|class|pointer-events|aria-hidden)="[^"]*"', "", svg)
     svg = re.sub(r'<path d="[^"]*" display="none"/>|<path d=""[^>]*/>|<path d="M0,0h0v0h0Z"/>', "", svg)
     svg = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), svg)

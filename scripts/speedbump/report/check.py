@@ -15,6 +15,8 @@ LOADING = {"src", "srcset", "poster", "background", "data", "action", "formactio
 """Attributes whose address a browser fetches or sends to; href is one on these elements alone:"""
 LOADING_LINKS = {"link", "image", "use", "script", "base"}
 ADDRESS = re.compile(r"""url\(\s*['"]?([^'")]+)|@import\s+['"]([^'"]+)""")
+CODE = re.compile(r'<style>.*?</style>|<script(?: type="text/plain" id="vega")?>.*?</script>', re.DOTALL)
+"""Parts of the page that are the same for everybody."""
 FILES = ("index.html", "summary.json")
 
 
@@ -41,7 +43,7 @@ def readable(path: Path) -> bytes:
 def leaks(content: bytes, names: frozenset[str] | None = None) -> list[str]:
     """What in the file names its maker: home folders, user and host name."""
     text = content.decode("utf-8", errors="replace")
-    text = re.sub(r'<script type="text/plain" id="vega">.*?</script>', "", text, flags=re.DOTALL)
+    text = CODE.sub("", text)
     found = [f"names a home folder, {match}" for match in sorted({match[0] for match in HOMES.finditer(text)})[:3]]
     words = sorted(identities() if names is None else names)
     present = [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]

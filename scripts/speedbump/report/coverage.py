@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.report.curves import Curve
 from speedbump.report.study import Study
-from speedbump.report.words import lengths, listing, plural
+from speedbump.report.words import lengths, listing, plural, prose
 from speedbump.tables import STATUSES
 
 GRID_LENGTHS = 12
@@ -21,7 +21,7 @@ MOST_REASONS = 200
 class Coverage:
     """finding: the title.  lengths and grid: a word a curve and length, when few.  stretches: otherwise.
 
-    reasons: (curve, lengths, what, message) of runs that are not ok.  faults: (file, problem, message).
+    reasons: (curve, lengths, what, message) of runs that are not ok, or disturbed.  faults: (file, problem, message).
     """
 
     finding: str
@@ -85,14 +85,17 @@ def _stretches(words: dict[int, str]) -> tuple[tuple[str, str], ...]:
 def _reasons(study: Study) -> list[tuple[str, str, str, str]]:
     names = {curve.series: curve.name for curve in study.curves}
     found: dict[tuple[str, str, str], list[int]] = {}
-    bad = study.cells.filter(pl.col("outcome") != "ok").sort("series", "n_gen", "process")
-    for series, n_gen, outcome, message in bad.select("series", "n_gen", "outcome", "message").iter_rows():
-        inside = found.setdefault((series, outcome, message or ""), [])
-        if n_gen is not None:
-            inside.append(n_gen)
+    cells = study.cells.sort("series", "n_gen", "process")
+    columns = ("series", "n_gen", "outcome", "message", "disturbed")
+    for series, n_gen, outcome, message, disturbed in cells.select(columns).iter_rows():
+        what = [(prose(STATUSES.get(outcome, outcome)), message or "")] if outcome != "ok" else []
+        what += [("disturbed, but kept", disturbed)] if disturbed else []
+        for reason in what:
+            inside = found.setdefault((series, *reason), [])
+            inside += [n_gen] if n_gen is not None else []
     return [
-        (names.get(series, series), _counted(sorted(set(inside))), STATUSES.get(outcome, outcome), message)
-        for (series, outcome, message), inside in found.items()
+        (names.get(series, series), _counted(sorted(set(inside))), what, message)
+        for (series, what, message), inside in found.items()
     ]
 
 

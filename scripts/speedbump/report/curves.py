@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
+from speedbump.report.words import prose
 from speedbump.tables import VERDICTS
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def make_curves(study: Study) -> list[Curve]:
             device=device_title(row["device"]),
             apart=apart[row["series"]],
             verdict=row["verdict"],
-            row=row,
+            row={**row, "reason": prose(row["reason"] or "") or None, "next": prose(row["next"] or "") or None},
             regimes=tuple(regimes[row["series"]]),
             budgets=budgets.get(row["series"], study.budgets.clear()),
         )
@@ -134,13 +135,16 @@ def make_curves(study: Study) -> list[Curve]:
 def words_apart(rows: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     """For each series, how it differs from the study's usual conditions, model and device aside."""
     usual = usual_values(rows)
-    stacks = stack_titles({row["stack"] for row in rows})
-    several_machines = len({row["machine"] for row in rows}) > 1
+    machines = sorted({row["machine"] for row in rows})
+    stacks = {
+        machine: stack_titles({row["stack"] for row in rows if row["machine"] == machine}) for machine in machines
+    }
     words = {}
     for row in rows:
         parts = [axis_words(axis, row[axis]) for axis, value in usual.items() if row[axis] != value]
-        parts += [row["machine"]] if several_machines else []
-        parts += [stacks[row["stack"]]] if len(stacks) > 1 else []
+        own = stacks[row["machine"]]
+        parts += [row["machine"]] if len(machines) > 1 else []
+        parts += [own[row["stack"]]] if len(own) > 1 else []
         words[row["series"]] = tuple(parts)
     names = {row["series"]: (row["model"], row["device"], words[row["series"]]) for row in rows}
     shared = {name for name, count in Counter(names.values()).items() if count > 1}

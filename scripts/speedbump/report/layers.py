@@ -2,9 +2,8 @@
 
 import altair as alt
 
-from speedbump.report.theme import colour, length_axis, state_colour
+from speedbump.report.theme import colour, state_colour
 
-X = length_axis
 Layers = list[alt.Chart]
 
 

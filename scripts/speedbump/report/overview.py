@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speedbump.report.curves import Curve
-from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges
+from speedbump.report.curves import Curve, Regime
+from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges, levels
 from speedbump.report.words import interval, lengths, seconds, sentence, times
 
 WHISKER_WIDTH, SPARK_WIDTH, SPARK_HEIGHT = 170, 100, 34
@@ -42,14 +42,13 @@ class Row:
     slow_note: str
     factor: str
     interval: str
-    neighbour: str
     whisker: Whisker | None
     worst: str
     expected: str
     spark: Spark | None
     measured: str
     advice: Advice
-    edges: str
+    notes: str
 
 
 def overview(curves: Sequence[Curve]) -> list[Row]:
@@ -82,7 +81,6 @@ def _row(curve: Curve, top: float) -> Row:
         slow_note="no return seen" if any(regime.open_right for regime in curve.accepted) else "",
         factor=f"{'≥ ' if worst.lower_bound else ''}{times(worst.slowdown)}" if worst else "",
         interval=interval(worst.slowdown_low, worst.slowdown_high) if worst and not worst.lower_bound else "",
-        neighbour=times(worst.slowdown_neighbour) if worst and worst.slowdown_neighbour else "",
         whisker=Whisker(
             _position(worst.slowdown, top),
             _position(worst.slowdown_low, top) if worst.slowdown_low else None,
@@ -96,8 +94,17 @@ def _row(curve: Curve, top: float) -> Row:
         spark=sparkline(curve),
         measured=_measured(curve),
         advice=advise(curve),
-        edges=sentence("; ".join(edges(regime) for regime in curve.accepted)) if curve.accepted else "",
+        notes=" ".join(_note(regime) for regime in curve.accepted),
     )
+
+
+def _note(regime: Regime) -> str:
+    """Edges, levels, and the slow-down against a neighbour, which needs no trend."""
+    text = sentence(edges(regime))
+    if regime.slowdown_neighbour is not None:
+        bound = "At least " if regime.lower_bound else ""
+        text = f"{text} {bound}{times(regime.slowdown_neighbour)} its slower normal neighbour."
+    return f"{text} {levels(regime)}".strip()
 
 
 def _measured(curve: Curve) -> str:

@@ -11,7 +11,23 @@ import polars as pl
 HOMES = re.compile(r"(?:/Users|/home|[A-Za-z]:\\Users)[/\\][^/\\\s:'\"<>|,;]+|/root(?=[/\s:'\"]|$)")
 PRIVATE_KEYS = re.compile(r"host|user|login|home|path|serial|address", re.IGNORECASE)
 COMMON_NAMES = frozenset(
-    {"root", "user", "users", "admin", "runner", "ubuntu", "debian", "test", "localhost", "local", "home"}
+    (
+        *(
+            "admin",
+            "debian",
+            "gpu",
+            "home",
+            "linux",
+            "local",
+            "localhost",
+            "mac",
+            "macbook",
+            "machine",
+            "model",
+            "node",
+        ),
+        *("pc", "root", "runner", "server", "test", "torch", "ubuntu", "user", "users"),
+    )
 )
 """User and host names that say nothing of anybody, and that stand in ordinary text."""
 
@@ -20,7 +36,7 @@ def identities() -> frozenset[str]:
     """Words that would give away who built the page and where."""
     try:
         user = getpass.getuser()
-    except OSError:
+    except (ImportError, KeyError, OSError):
         user = ""
     host = platform.node()
     words = {user, host, host.partition(".")[0], str(Path.home())}
@@ -47,12 +63,17 @@ def scrub_frame(frame: pl.DataFrame, names: frozenset[str]) -> pl.DataFrame:
     return frame.with_columns(**changes) if changes else frame
 
 
+def without_private(environment: dict[str, Any]) -> dict[str, Any]:
+    """An environment without the keys that name a person or a place."""
+    return {key: value for key, value in environment.items() if not PRIVATE_KEYS.search(key)}
+
+
 def scrub_values(value: Any, names: frozenset[str]) -> Any:
-    """JSON-like data scrubbed, and keys that name a person or place left out."""
+    """JSON-like data with every text in it scrubbed."""
     if isinstance(value, str):
         return scrub(value, names)
     if isinstance(value, dict):
-        return {key: scrub_values(item, names) for key, item in value.items() if not PRIVATE_KEYS.search(str(key))}
+        return {scrub(str(key), names): scrub_values(item, names) for key, item in value.items()}
     if isinstance(value, list):
         return [scrub_values(item, names) for item in value]
     return value

@@ -10,7 +10,7 @@ from typing import Any
 from speedbump.report.charts import Drawing
 from speedbump.report.downloads import write_downloads
 from speedbump.report.page import build_page
-from speedbump.report.privacy import identities, scrub, scrub_frame, scrub_values
+from speedbump.report.privacy import identities, scrub, scrub_frame, scrub_values, without_private
 from speedbump.report.published import Published
 from speedbump.report.study import TABLES, Study
 from speedbump.report.summary import summarise
@@ -30,7 +30,7 @@ def write_site(
         charts=[replace(chart, description=scrub(chart.description, names)) for chart in drawing.charts],
         datasets=scrub_values(drawing.datasets, names),
     )
-    page = build_page(clean, published, charts, {k: scrub(svg, names) for k, svg in pictures.items()}, templates)
+    page = build_page(clean, published, charts, pictures, templates)
     summary = json.dumps(summarise(clean), indent=1, ensure_ascii=False, allow_nan=False)
     shutil.rmtree(out, ignore_errors=True)
     write_downloads(clean, out / "data")
@@ -45,5 +45,8 @@ def anonymise(study: Study, names: frozenset[str]) -> Study:
         study,
         **tables,
         about=scrub_values(study.about, names),
-        environments=scrub_values(study.environments, names),
+        environments=[
+            {**scrub_values(entry, names), "environment": scrub_values(without_private(entry["environment"]), names)}
+            for entry in study.environments
+        ],
     )

@@ -4,6 +4,7 @@ Every factor names its reference: the trend, that is the latency which the curve
 to expect, or a neighbour, that is the next normal length measured. Nothing is claimed beyond an interval.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def _rest(curves: Sequence[Curve], without: Sequence[Curve]) -> list[str]:
     counts = Counter(curve.verdict for curve in curves if id(curve) not in named)
     words = {
         "excess": ("is above its trend without a proven return", "are above their trend without a proven return"),
-        "undetermined": ("cannot be told", "cannot be told"),
+        "undetermined": ("cannot be judged", "cannot be judged"),
         "not measured": ("could not be measured", "could not be measured"),
     }
     clauses = [(counts[verdict], pair[counts[verdict] > 1]) for verdict, pair in words.items() if counts[verdict]]
@@ -178,6 +179,15 @@ def edges(regime: Regime) -> str:
     if regime.open_right or regime.recovery_high is None:
         return f"{begins}, and no return was seen up to {regime.last_slow}"
     return f"{begins} and ends {_between(regime.recovery_low or regime.last_slow, regime.recovery_high)}"
+
+
+def levels(regime: Regime) -> str:
+    """The regime's levels as a sentence when it has several; else empty."""
+    if not regime.levels:
+        return ""
+    parts = json.loads(regime.levels)
+    words = listing(f"{times(part['slowdown'])} at {lengths(part['first'], part['last'])}" for part in parts)
+    return sentence(f"{plural(len(parts), 'level')}: {words}")
 
 
 def _between(low: int, high: int) -> str:
@@ -266,8 +276,13 @@ def latency_finding(curves: Sequence[Curve]) -> str:
         return f"{above[0].spoken} lies above its trend {where(regime)}: {edges(regime)}"
     if above:
         return f"{plural(len(above), 'curve')} of {len(measured)} above the trend, none with a proven return"
-    if measured and all(curve.verdict == "smooth" for curve in measured):
+    smooth = sum(curve.verdict == "smooth" for curve in measured)
+    if measured and smooth == len(measured):
         return "Latency grows with the output length and stays on its trend"
+    if smooth:
+        stay = "stays on its" if smooth == 1 else "stay on their"
+        rest = listing(_rest(measured, without=[]))
+        return f"{smooth} of {plural(len(measured), 'curve')} {stay} trend; {rest}"
     return "Latency by output length"
 
 

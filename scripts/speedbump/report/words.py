@@ -1,6 +1,7 @@
 """Numbers, ranges and lists as a person writes them."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 
@@ -69,6 +70,14 @@ def shortened(items: Sequence[str], limit: int = 4) -> str:
     if len(items) <= limit:
         return listing(items)
     return listing([*items[:limit], f"{len(items) - limit} more"])
+
+
+PROSE = {"budget": "length", "budgets": "lengths", "cell": "run", "cells": "runs", "series": "curve"}
+
+
+def prose(text: str) -> str:
+    """A text of the analysis in the words that the page uses: a cell is a run, a budget an output length."""
+    return re.sub(rf"\b({'|'.join(PROSE)})\b", lambda word: PROSE[word[0]], text)
 
 
 def capitalised(text: str) -> str:

@@ -77,7 +77,7 @@ def device_finding(group: Group) -> str:
     parts += (
         [f"shows none on {listing(smooth)}" if slow else f"shows no slow regime on {listing(smooth)}"] if smooth else []
     )
-    parts += [f"cannot be told on {listing(other)}"] if other else []
+    parts += [f"cannot be judged on {listing(other)}"] if other else []
     return f"{group[0].model} {listing(parts)}"
 
 

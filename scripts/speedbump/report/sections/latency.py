@@ -161,7 +161,7 @@ def _table(curves: list[Curve], total: int) -> Table:
                     digits(row["expected_s"]) if row["expected_s"] else "no trend",
                     f"{bound}{times(row['slowdown'])}" if row["slowdown"] else "no trend",
                     row["n_requests"],
-                    row["state"],
+                    "unstable: repeats in both states" if row["unstable"] else row["state"],
                 )
             )
     shown = (

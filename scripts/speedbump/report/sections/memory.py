@@ -25,8 +25,8 @@ TITLES = {
     "torch_driver": "driver memory",
     "rss": "resident memory",
     "footprint": "physical footprint",
-    "system_used": "system used",
-    "swap_used": "swap used",
+    "system_used": "memory in use on the machine",
+    "swap_used": "swap in use",
 }
 KEY = (("dot normal", "latency, or a counter's peak"), ("dot slow", "the same in a slow regime"))
 FOLLOWS = 0.05
@@ -126,9 +126,9 @@ def memory_finding(curve: Curve, points: Rows) -> str:
     values = [row[grown] for row in points if row[grown] is not None]
     span = f"from {points[0]['n']} to {points[-1]['n']} tokens"
     if len(values) < 2 or values[-1] <= values[0]:
-        return f"{capitalised(span)}, no memory counter of {curve.spoken} grows"
+        return f"{capitalised(span)}, no memory counter grows ({curve.spoken})"
     change = f"from {gigabytes(values[0])} to {gigabytes(values[-1])}"
-    return f"{capitalised(span)}, {TITLES[grown]} of {curve.spoken} grows most, {change}"
+    return f"{capitalised(span)}, {TITLES[grown]} grows most, {change} ({curve.spoken})"
 
 
 def _growth(values: list[float | None]) -> float:

@@ -2,7 +2,7 @@
 
 Beside it the same count of ``touch`` jobs in a Snakefile of ten lines: what Snakemake itself takes.
 Run files hold simulated requests; nothing is measured.
-usage: python scripts/bench/pipeline.py [--cells 1000]
+usage: python scripts/bench_pipeline.py [--cells 1000]
 """
 
 import argparse
@@ -15,16 +15,14 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+import polars as pl
 
-import polars as pl  # noqa: E402
+from speedbump.grid.cells import axes_of, canonical, cell_id, series_id
+from speedbump.grid.machine import find_machine
+from speedbump.grid.stack import find_stack
+from speedbump.tables import REQUESTS, write_table
 
-from speedbump.grid.cells import axes_of, canonical, cell_id, series_id  # noqa: E402
-from speedbump.grid.machine import find_machine  # noqa: E402
-from speedbump.grid.stack import find_stack  # noqa: E402
-from speedbump.tables import REQUESTS, write_table  # noqa: E402
-
+ROOT = Path(__file__).parents[1]
 PARTS = ("Snakefile", "rules", "scripts", "config", "reports", "profiles")
 TOUCH = """
 rule all:
