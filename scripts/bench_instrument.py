@@ -28,6 +28,7 @@ from speedbump.grid.models import load_models
 from speedbump.grid.stack import find_stack
 from speedbump.measure.accelerator import open_accelerator
 from speedbump.measure.cache import cache_arguments
+from speedbump.measure.lock import find_slots, hold_device
 from speedbump.measure.network import build_random
 from speedbump.measure.served import ServedSession
 from speedbump.measure.session import LocalSession
@@ -86,11 +87,12 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    load = os.getloadavg()[0]
     figures = []
-    for figure in measure_figures(args):
-        print(figure, flush=True)
-        figures.append(figure)
+    with hold_device(args.device, find_slots()):
+        load = os.getloadavg()[0]
+        for figure in measure_figures(args):
+            print(figure, flush=True)
+            figures.append(figure)
     circumstances = f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads on {os.cpu_count()} cores"
     circumstances += f", load average {load:.1f} at the start (0 is a machine to itself)."
     write_section(args.out, args.device, circumstances, figures)
@@ -263,8 +265,10 @@ def start_cell(device: str, out: Path) -> float:
     cell = {"model": "gpt2", "device": device, "n_gen": 2, "warmups": 1, "repeats": 1, "seed": 1, "model_digest": ""}
     command = [sys.executable, "scripts/measure_cell.py", "--cell", json.dumps(cell), "--machine", find_machine()]
     command += ["--stack", find_stack(), "--out", str(out), "--limits", '{"allow_battery": true}']
+    # The bench holds the device; its cells take the locks of a folder of their own.
+    locks = {**os.environ, "TMPDIR": str(out.parent)}
     start_s = time.time()
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=locks)
     first = read_table(out, REQUESTS).row(0, named=True)
     return float(first["started_at"].timestamp() + first["ttft_s"] - start_s)
 
@@ -288,7 +292,8 @@ print(time.time())
 
 def start_bare(device: str, build: str) -> float:
     """Seconds from a bare script's start to its first token."""
-    imports = "from speedbump.measure.network import build_random" if "build_random" in build else ""
+    imports = "from speedbump.measure.lock import find_slots, hold_device
+from speedbump.measure.network import build_random" if "build_random" in build else ""
     start_s = time.time()
     answer = subprocess.run(
         [sys.executable, "-c", BARE.format(imports=imports, build=build), device],

@@ -39,6 +39,7 @@ def own_locks(tmp_path, monkeypatch):
 @pytest.fixture
 def measure(tmp_path, monkeypatch):
     """Measures the cell with a worker that answers one request, begins the next, and then does ``ending``."""
+
     def measure(ending, limits=None, **cell):
         worker = tmp_path / "worker.py"
         worker.write_text(STAND_IN + ending)
