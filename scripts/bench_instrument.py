@@ -292,8 +292,7 @@ print(time.time())
 
 def start_bare(device: str, build: str) -> float:
     """Seconds from a bare script's start to its first token."""
-    imports = "from speedbump.measure.lock import find_slots, hold_device
-from speedbump.measure.network import build_random" if "build_random" in build else ""
+    imports = "from speedbump.measure.network import build_random" if "build_random" in build else ""
     start_s = time.time()
     answer = subprocess.run(
         [sys.executable, "-c", BARE.format(imports=imports, build=build), device],
