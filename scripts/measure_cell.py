@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from speedbump.grid.models import ModelError, load_models
+from speedbump.grid.stack import StackError
+from speedbump.measure.limits import parse_limits
 from speedbump.measure.place import check_place
-from speedbump.measure.supervisor import RefusedError, check_writable, end_on_signals, measure_cell, parse_limits
+from speedbump.measure.supervisor import RefusedError, check_writable, end_on_signals, measure_cell
 from speedbump.tables import TableError
 
 
@@ -30,13 +32,17 @@ def main() -> None:
     end_on_signals()
     try:
         limits = parse_limits(args.limits)
-        model = load_models(args.models)[args.cell["model"]]
+        models = load_models(args.models)
+        if args.cell["model"] not in models:
+            raise ModelError(f"{args.models}: no model {args.cell['model']}; there are {', '.join(models)}")
         check_writable(args.out)
         check_place(args.machine, args.stack, args.python)
-        measure_cell(args.cell, model, args.machine, args.stack, args.out, limits, args.python, args.log)
+        measure_cell(
+            args.cell, models[args.cell["model"]], args.machine, args.stack, args.out, limits, args.python, args.log
+        )
     except KeyError as error:
-        sys.exit(f"measure_cell: the cell lacks, or no model file is named, {error}")
-    except (RefusedError, ModelError, TableError, ValueError, OSError) as error:
+        sys.exit(f"measure_cell: --cell lacks {error}")
+    except (RefusedError, ModelError, StackError, TableError, ValueError, OSError) as error:
         sys.exit(f"measure_cell: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -327,7 +327,10 @@ def read_table(path: str | Path, table: Table) -> pl.DataFrame:
 
 
 def write_table(frame: pl.DataFrame, table: Table, path: str | Path, metadata: dict[str, str] | None = None) -> None:
-    """Check and write a table, whole or not at all. ``metadata``: text kept in the Parquet footer."""
+    """Check and write a table, whole or not at all. ``metadata``: text kept in the Parquet footer.
+
+    Raises TableError when it is another table, or when writing fails within Parquet (a full disk); else OSError.
+    """
     checked = check_table(frame, table, str(path))
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -337,6 +340,9 @@ def write_table(frame: pl.DataFrame, table: Table, path: str | Path, metadata: d
         checked.write_parquet(name, metadata=metadata)
         Path(name).chmod(0o644)
         Path(name).replace(path)
+    except pl.exceptions.PolarsError as error:
+        Path(name).unlink(missing_ok=True)
+        raise TableError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

@@ -135,6 +135,7 @@ def cell_command(tmp_path: Path) -> Callable[..., Command]:
             "--out": str(out),
             "--models": str(models),
             "--limits": json.dumps(limits or {}),
+            "--log": str(tmp_path / "worker.log"),
         }
         arguments = [sys.executable, "scripts/measure_cell.py", *itertools.chain(*options.items())]
         locks = {"TMPDIR": str(tmp_path)}

@@ -4,19 +4,23 @@ import errno
 import io
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
-from speedbump.measure.environment import State, find_disturbances
+from speedbump.grid.models import load_model
+from speedbump.measure import power, supervisor
+from speedbump.measure.environment import State, find_disturbances, parse_compressed
 from speedbump.measure.failure import FaultError, describe, status_of
 from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
-from speedbump.measure.lock import Slot, hold_device
+from speedbump.measure.limits import Limits, parse_limits
+from speedbump.measure.lock import Slot, find_slots, hold_device
 from speedbump.measure.power import Power, parse_low_power_mode, parse_thermal, wait_until_cool
 from speedbump.measure.privacy import without_paths
 from speedbump.measure.progress import Progress, describe_time
-from speedbump.measure.supervisor import parse_limits
 from speedbump.tables import STATUSES
 
 MAINS = Power("mains", False, "nominal")
@@ -37,6 +41,7 @@ def test_a_quiet_cell_is_not_flagged():
         (AFTER, (0.08, 0.05), "the sentinel took 0.62 times as long after the cell as before"),
         (replace(AFTER, busy_s=100.0 + 50.0 * CORES), (1, 1), "other processes used 50% of the cores"),
         (replace(AFTER, swap_bytes=512 << 20), (1, 1), "swap grew by 512 MiB"),
+        (replace(AFTER, others_on_gpu=1), (1, 1), "another process computes on the GPU"),
         (replace(AFTER, wall_s=1700.0), (1, 1), "the machine slept for 600 s, or its clock was set"),
         (replace(AFTER, power=replace(MAINS, source="battery")), (1, 1), "power changed from mains to battery"),
         (replace(AFTER, power=replace(MAINS, low_power_mode=True)), (1, 1), "low-power mode"),
@@ -48,8 +53,10 @@ def test_what_disturbs_a_cell_is_named(after, sentinel_s, reason):
 
 
 def test_battery_power_throughout_is_named():
-    power = replace(MAINS, source="battery")
-    assert find_disturbances(replace(BEFORE, power=power), replace(AFTER, power=power), (1, 1)) == ["on battery power"]
+    battery = replace(MAINS, source="battery")
+    assert find_disturbances(replace(BEFORE, power=battery), replace(AFTER, power=battery), (1, 1)) == [
+        "on battery power"
+    ]
 
 
 def test_macos_settings_are_read_from_what_its_tools_print():
@@ -59,6 +66,10 @@ def test_macos_settings_are_read_from_what_its_tools_print():
     assert parse_thermal("com.apple.system.thermalpressurelevel 2\n") == "heavy"
     assert parse_thermal("com.apple.system.thermalpressurelevel 9\n") is None
     assert parse_thermal("") is None
+    counts = "Pages free: 10.\nPages stored in compressor: 900.\nPages occupied by compressor:   300.\n"
+    heading = "Mach Virtual Memory Statistics: (page size of 16384 bytes)\n"
+    assert parse_compressed(heading + counts) == 300 * 16384
+    assert parse_compressed("") is None
 
 
 def test_serious_heat_is_waited_for_and_said_once():
@@ -131,11 +142,11 @@ def test_limits_keep_their_defaults_and_refuse_what_they_do_not_know():
 
 def test_a_cpu_cell_takes_every_device_and_others_take_one(tmp_path):
     slots = [Slot("a", "0"), Slot("b", "1")]
-    with hold_device("cuda", slots, tmp_path) as first:
+    with hold_device("cuda", slots, folder=tmp_path) as first:
         assert [slot.name for slot in first.slots] == ["a"]
-        with hold_device("cuda", slots, tmp_path) as second:
+        with hold_device("cuda", slots, folder=tmp_path) as second:
             assert [slot.visible for slot in second.slots] == ["1"]
-    with hold_device("cpu", slots, tmp_path) as all_of_them:
+    with hold_device("cpu", slots, folder=tmp_path) as all_of_them:
         assert all_of_them.slots == tuple(slots)
 
 
@@ -170,3 +181,53 @@ def test_progress_without_a_list_counts_nothing(monkeypatch):
 
 def test_durations_are_in_the_unit_a_person_would_use():
     assert [describe_time(seconds) for seconds in (42, 600, 36_000)] == ["42 s", "10 min", "10.0 h"]
+
+
+def test_macos_is_kept_awake_until_the_cell_is_over(tmp_path, monkeypatch):
+    called = tmp_path / "called"
+    stand_in = tmp_path / "caffeinate"
+    stand_in.write_text(f'#!/bin/sh\necho "$@" > "{called}"\nexec sleep 600\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(power.sys, "platform", "darwin")
+    with power.stay_awake():
+        while not called.exists() or not called.read_text():
+            time.sleep(0.01)
+        [holder] = psutil.Process().children()
+        assert called.read_text().split()[-2:] == ["-w", str(os.getpid())]
+    assert not holder.is_running()
+
+
+def test_battery_power_is_refused_unless_allowed(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisor, "read_power", lambda: replace(MAINS, source="battery"))
+    cell = {"model": "tiny", "device": "cpu", "n_gen": 1, "warmups": 0, "repeats": 1, "seed": 1}
+    model = load_model(Path(__file__).parents[1] / "models" / "tiny.yaml")
+    with pytest.raises(supervisor.RefusedError, match="on battery power: plug the machine in"):
+        supervisor.measure_cell(cell, model, "machine", "stack", tmp_path / "x.parquet", Limits())
+    assert not list(tmp_path.iterdir())
+
+
+def test_who_waits_for_a_device_in_vain_is_let_go(tmp_path):
+    slots = [Slot("only")]
+    said: list[str] = []
+    with (
+        hold_device("cuda", slots, folder=tmp_path),
+        pytest.raises(InterruptedError),
+        hold_device("cuda", slots, lambda: False, said.append, tmp_path),
+    ):
+        pass
+    assert said == ["waiting: another measurement holds the device"]
+
+
+def test_gpus_are_those_that_the_process_may_use(monkeypatch, tmp_path):
+    stand_in = tmp_path / "nvidia-smi"
+    stand_in.write_text("#!/bin/sh\necho GPU-aaa\necho GPU-bbb\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [slot.visible for slot in find_slots()] == ["GPU-aaa", "GPU-bbb"]
+    assert "aaa" not in find_slots()[0].name
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert [slot.visible for slot in find_slots()] == ["GPU-bbb"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aaa")
+    assert [slot.visible for slot in find_slots()] == ["GPU-aaa"]

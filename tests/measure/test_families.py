@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import transformers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 from speedbump.grid.models import load_models  # noqa: E402
@@ -77,6 +78,10 @@ def test_tokens_are_equal_over_caches_and_harnesses(name):
     expected = model.answer(12)
     for kv_cache, harness in itertools.product(("dynamic", "static", "off"), ("loop", "generate")):
         model.cell = {**CELL, "kv_cache": kv_cache, "harness": harness}
+        if (name, kv_cache, harness) == ("bloom-560m", "static", "loop") and transformers.__version__ < "5":
+            with pytest.raises(NotImplementedError, match="static cache"):
+                model.answer(12)
+            continue
         assert model.answer(12)["tokens_hash"] == expected["tokens_hash"], (kv_cache, harness)
 
 

@@ -1,14 +1,18 @@
 """Everything that can end a cell, provoked: each is a row, and what was measured before is kept."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.model
 
@@ -70,7 +74,10 @@ def test_out_of_memory(cell_command):
 
 
 def stand_in_for_transformers(folder: Path, text: str) -> dict[str, str]:
-    (folder / "transformers.py").write_text(text)
+    """A package of the right version that does something else when it is imported."""
+    package = folder / "transformers"
+    package.mkdir()
+    (package / "__init__.py").write_text(f'__version__ = "{version("transformers")}"\n{text}\n')
     return {"PYTHONPATH": str(folder)}
 
 
@@ -79,6 +86,10 @@ def test_transformers_cannot_be_imported(cell_command, tmp_path):
     run = cell_command(environment=environment).run()
     assert_first_was(run, "import_error")
     assert run.column("message")[0] == "ImportError: no such symbol in x.so"
+    log = (tmp_path / "worker.log").read_text()
+    assert "ImportError: no such symbol in x.so" in log
+    assert "jane" not in log
+    assert str(tmp_path) not in log
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -127,7 +138,7 @@ def test_a_supervisor_whose_parent_is_killed_ends_with_its_worker(cell_command, 
     caller = subprocess.Popen(
         [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command.arguments],
         env=command.environment,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )
     until_s = time.monotonic() + 60
     started: list[psutil.Process] = []
@@ -169,3 +180,16 @@ def test_no_file_names_a_user_a_host_or_a_folder(cell_command, tmp_path):
     for path in run.out.parent.iterdir():
         content = path.read_bytes()
         assert not [name for name in names if len(name) > 1 and name.encode() in content]
+
+
+def test_a_result_that_finds_no_room_leaves_one_line_and_no_file(cell_command):
+    """A limit on the size of files stands in for a full disk: the row itself cannot be written."""
+    command = cell_command()
+    limited = ["prlimit", "--fsize=2000", *command.arguments]
+    if shutil.which("prlimit") is None:
+        pytest.skip("this system has no prlimit")
+    process = subprocess.run(limited, env=command.environment, capture_output=True, text=True, cwd=ROOT)
+    assert process.returncode != 0
+    assert process.stderr.splitlines()[-1].startswith("measure_cell: ")
+    assert "Traceback" not in process.stderr
+    assert list(command.out.parent.iterdir()) == []

@@ -14,12 +14,19 @@ Arguments = Callable[[Cache, int, torch.Tensor], dict[str, Any]]
 
 
 def steps_of(model: Any, kv_cache: str, length: int) -> Callable[[], Step]:
-    """What makes a request's step. ``length``: tokens that the cache must hold at the end of the request."""
+    """What makes a request's step. ``length``: tokens that the cache must hold at the end of the request.
+
+    Raises NotImplementedError where this version of transformers has no such cache for the model.
+    """
     last_only = last_logits_only(model)
     arguments = cache_arguments(model)
     if kv_cache == "off":
         return lambda: uncached(model, last_only)
     if kv_cache == "static":
+        if model.config.model_type == "bloom" and "cache_position" in _parameters(model):
+            raise NotImplementedError(
+                "transformers 4.57 sizes BLOOM's position bias to the prompt, not to a static cache"
+            )
         return lambda: cached(model, StaticCache(config=model.config, max_cache_len=length), arguments, last_only)
     return lambda: cached(model, DynamicCache(config=model.config), arguments, last_only)
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -23,6 +24,8 @@ SWAP_BYTES = 64 << 20
 SLEEP_S = 5.0
 """How far the wall clock may run ahead of the monotonic one."""
 
+_GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+
 
 @dataclass(frozen=True)
 class State:
@@ -34,10 +37,12 @@ class State:
     own_s: float
     swap_bytes: int
     power: Power
+    compressed_bytes: int | None = None
+    others_on_gpu: int = 0
 
 
-def read_state() -> State:
-    """The machine now."""
+def read_state(device: str) -> State:
+    """The machine now. ``device``: for cuda, processes that compute on a GPU are counted."""
     times = psutil.cpu_times()
     idle_s = times.idle + getattr(times, "iowait", 0.0)
     guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
@@ -49,7 +54,16 @@ def read_state() -> State:
         own_s=sum(usage.ru_utime + usage.ru_stime for usage in usages),
         swap_bytes=psutil.swap_memory().used,
         power=read_power(),
+        compressed_bytes=parse_compressed(_ask("vm_stat")) if sys.platform == "darwin" else None,
+        others_on_gpu=len(_ask(*_GPU_PROCESSES).split()) if device == "cuda" else 0,
     )
+
+
+def parse_compressed(text: str) -> int | None:
+    """Bytes that macOS's compressor occupies, from what ``vm_stat`` prints: a page size, and counts of pages."""
+    size = re.search(r"page size of (\d+) bytes", text)
+    pages = re.search(r"Pages occupied by compressor:\s+(\d+)", text)
+    return int(size[1]) * int(pages[1]) if size and pages else None
 
 
 def find_disturbances(before: State, after: State, sentinel_s: tuple[float | None, float | None]) -> list[str]:
@@ -68,6 +82,8 @@ def find_disturbances(before: State, after: State, sentinel_s: tuple[float | Non
     swap_bytes = after.swap_bytes - before.swap_bytes
     if swap_bytes > SWAP_BYTES:
         reasons.append(f"swap grew by {swap_bytes / 2**20:.0f} MiB")
+    if before.others_on_gpu or after.others_on_gpu:
+        reasons.append("another process computes on the GPU")
     asleep_s = after.wall_s - before.wall_s - elapsed_s
     if asleep_s > SLEEP_S:
         reasons.append(f"the machine slept for {asleep_s:.0f} s, or its clock was set")
@@ -83,7 +99,18 @@ def find_disturbances(before: State, after: State, sentinel_s: tuple[float | Non
     return reasons
 
 
-def describe_machine(power: Power) -> dict[str, Any]:
+def describe_state(state: State) -> dict[str, Any]:
+    """Power, heat and memory pressure at one moment; None where the system does not say."""
+    return {
+        "power_source": state.power.source,
+        "low_power_mode": state.power.low_power_mode,
+        "thermal": state.power.thermal,
+        "swap_used_bytes": state.swap_bytes,
+        "compressed_bytes": state.compressed_bytes,
+    }
+
+
+def describe_machine() -> dict[str, Any]:
     """Hardware and operating system; no name of a user, a host or a folder, and no serial number."""
     release = platform.mac_ver()[0] if sys.platform == "darwin" else platform.release()
     return {
@@ -94,9 +121,6 @@ def describe_machine(power: Power) -> dict[str, Any]:
         "chip": _chip(),
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
-        "power_source": power.source,
-        "low_power_mode": power.low_power_mode,
-        "thermal": power.thermal,
     }
 
 

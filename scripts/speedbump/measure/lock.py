@@ -38,11 +38,16 @@ def find_slots() -> list[Slot]:
 
 @contextmanager
 def hold_device(
-    device: str, slots: list[Slot], folder: Path | None = None, notice: Callable[[str], None] = print
+    device: str,
+    slots: list[Slot],
+    is_wanted: Callable[[], bool] = lambda: True,
+    notice: Callable[[str], None] = print,
+    folder: Path | None = None,
 ) -> Iterator[Held]:
     """Hold one free slot, or all of them for a CPU cell, which any other measurement would disturb.
 
-    Waits until they are free, and says so once through ``notice``.
+    Waits until they are free, and says so once through ``notice``. Raises InterruptedError when it is no
+    longer wanted meanwhile.
     """
     folder = folder or Path(tempfile.gettempdir()) / f"speedbump-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -52,6 +57,8 @@ def hold_device(
         if not waiting:
             notice("waiting: another measurement holds the device")
             waiting = True
+        if not is_wanted():
+            raise InterruptedError("the process that asked for this cell is gone")
         time.sleep(0.2)
     try:
         yield held

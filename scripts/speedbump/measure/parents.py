@@ -2,6 +2,8 @@
 
 import psutil
 
+from speedbump.measure.tree import runs
+
 
 def find_parents() -> list[psutil.Process]:
     """This process's parent, and that one's too where the parent is only a ``sh -c`` between."""
@@ -18,4 +20,4 @@ def find_parents() -> list[psutil.Process]:
 
 def are_alive(parents: list[psutil.Process]) -> bool:
     """Whether all of them still run; a number that another process got since does not count."""
-    return all(parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE for parent in parents)
+    return all(runs(parent) for parent in parents)

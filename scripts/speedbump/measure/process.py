@@ -16,9 +16,9 @@ from typing import IO, Any
 import psutil
 
 from speedbump.measure.privacy import without_paths
+from speedbump.measure.tree import descendants, kill
 
 WORKER = Path(__file__).with_name("worker.py")
-EXIT_LIMIT_S = 10.0
 
 Event = dict[str, Any]
 
@@ -52,13 +52,12 @@ class Worker:
 
     def end(self) -> int:
         """Kill the worker and all it has started; wait until it is gone. Its return code: negative for a signal."""
-        started = _descendants(self.process.pid)
-        with suppress(ProcessLookupError):
+        started = descendants(self.process.pid)
+        # macOS answers that it may not, where only a dead process is left of the group.
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
-        until_s = time.monotonic() + EXIT_LIMIT_S
-        while any(_runs(process) for process in started) and time.monotonic() < until_s:
-            time.sleep(0.02)
+        kill(started)
         return code
 
     def last_line(self) -> str:
@@ -80,7 +79,7 @@ def start_worker(
     """A worker with its task; ended, whatever happens, on leaving. Raises StartError.
 
     descriptors: inherited by the worker (locks).  variables: added to its environment.
-    log: file for what it prints; None: kept only while it runs.
+    log: file for what it printed, paths cut out; written when it has ended.
     It leads a session of its own, so that Ctrl-C reaches the supervisor alone and all it started can be ended.
     """
     reading, writing = os.pipe()
@@ -90,7 +89,7 @@ def start_worker(
         "TOKENIZERS_PARALLELISM": "false",
         **(variables or {}),
     }
-    with log.open("w+b") if log else tempfile.TemporaryFile() as output:
+    with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 [python, str(WORKER), str(writing)],
@@ -116,6 +115,9 @@ def start_worker(
         finally:
             worker.end()
             os.close(reading)
+            if log:
+                output.seek(0)
+                log.write_text(without_paths(output.read().decode(errors="replace")))
 
 
 def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, interval_s: float = 0.1) -> None:
@@ -126,17 +128,3 @@ def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, inter
         before, used = used, psutil.virtual_memory().used
         if before - used < settled_bytes:
             return
-
-
-def _descendants(pid: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any
 
 from speedbump.measure.failure import FaultError
+from speedbump.measure.tree import descendants, kill
 
 SERVER = Path(__file__).with_name("server.py")
 START_LIMIT_S = 600.0
-STOP_LIMIT_S = 10.0
 
 
 class ServedSession:
@@ -62,13 +62,11 @@ class ServedSession:
         }
 
     def close(self) -> None:
-        """Stop the server, and wait until it is gone."""
-        self._server.terminate()
-        try:
-            self._server.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self._server.kill()
-            self._server.wait()
+        """Kill the server and all it has started, and wait until they are gone."""
+        started = descendants(self._server.pid)
+        self._server.kill()
+        self._server.wait()
+        kill(started)
         self._output.close()
 
     def _wait_until_ready(self) -> None:
@@ -77,7 +75,7 @@ class ServedSession:
             if self._server.poll() is not None:
                 raise FaultError("failed", f"the server did not start: {self._last_line()}")
             try:
-                if self._send("GET", "/health").status == http.client.OK:
+                if self._send("GET", "/health", limit_s=1.0).status == http.client.OK:
                     return
             except OSError:
                 pass
@@ -97,8 +95,10 @@ class ServedSession:
             raise FaultError(reply["status"], reply["message"])
         return reply["value"]
 
-    def _send(self, method: str, path: str, body: str | None = None) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+    def _send(
+        self, method: str, path: str, body: str | None = None, limit_s: float | None = None
+    ) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=limit_s)
         connection.request(method, path, body, {"Content-Type": "application/json"})
         return connection.getresponse()
 

@@ -8,15 +8,24 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from speedbump.grid.cells import canonical, complete
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
-from speedbump.measure.environment import describe_machine, find_disturbances, git_commit, peak_rss_bytes, read_state
-from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
+from speedbump.measure.environment import (
+    State,
+    describe_machine,
+    describe_state,
+    find_disturbances,
+    git_commit,
+    peak_rss_bytes,
+    read_state,
+)
+from speedbump.measure.guard import breach_of, swap_used_bytes
+from speedbump.measure.limits import Limits
 from speedbump.measure.lock import find_slots, hold_device
 from speedbump.measure.parents import are_alive, find_parents
 from speedbump.measure.place import check_versions
@@ -37,30 +46,13 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What bounds a cell without belonging to its identity.
+class Run:
+    """A worker's record, the machine before and after it, and the last line it printed."""
 
-    cell_limit_s: seconds for the whole cell, the wait for the device apart.  guard: memory and disk.
-    allow_battery: measure on battery power too; the cell is flagged.
-    """
-
-    cell_limit_s: float = 7200.0
-    guard: Guard = field(default_factory=Guard)
-    allow_battery: bool = False
-
-
-def parse_limits(text: str) -> Limits:
-    """From JSON; what it leaves out keeps its default. Raises ValueError on one line."""
-    try:
-        given = json.loads(text)
-        guard = Guard(**given.pop("guard", {}))
-        limits = Limits(guard=guard, **given)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(f"--limits: {error}") from error
-    numbers = [limits.cell_limit_s, *asdict(guard).values()]
-    if not all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
-        raise ValueError("--limits: every limit is a number")
-    return limits
+    record: Record
+    before: State
+    after: State
+    last_line: str
 
 
 def measure_cell(
@@ -77,42 +69,24 @@ def measure_cell(
 
     cell: its parameters, as ``grid.cells``.  machine, stack: slugs, which the caller has checked.
     python: whose torch is measured.  log: keeps what libraries print in the worker.
-    Whatever befalls the cell becomes rows. Raises RefusedError when it was not measured for a reason that
-    is not its own: on battery, another stack than the one named, the caller gone.
+    Whatever befalls the cell becomes rows. Raises RefusedError or PlaceError when it was not measured for a
+    reason that is not its own: on battery, another stack than the one named, the caller gone.
     """
-    power = read_power()
-    if power.source == "battery" and not limits.allow_battery:
+    if read_power().source == "battery" and not limits.allow_battery:
         raise RefusedError('on battery power: plug the machine in, or give the limit {"allow_battery": true}')
     begun_s = time.monotonic()
     plan = plan_requests(cell)
     progress = Progress(cell, len(plan))
-    parents = find_parents()
-    with ExitStack() as held_open:
-        held = held_open.enter_context(hold_device(cell["device"], find_slots(), notice=progress.say))
-        wait_until_cool(progress.say)
-        held_open.enter_context(stay_awake())
-        before = read_state()
-        variables = _variables(cell, model, held.slots[0].visible)
-        try:
-            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables, log) as worker:
-                record = watch(
-                    worker, plan, cell, limits, out.parent, lambda: are_alive(parents), progress.show_request
-                )
-                last_line = worker.last_line()
-        except StartError as error:
-            raise RefusedError(str(error)) from error
-        after = read_state()
-        settle_memory()
+    run = run_worker(cell, model, plan, out.parent, limits, python, log, progress)
+    record = run.record
     check_versions(stack, record.stack)
-    disturbed = find_disturbances(before, after, (record.sentinel_before_s, record.sentinel_after_s))
-    if record.ending and len(record.answers) == len(plan):
-        disturbed.append(f"after the last request: {record.ending.message}")
     metadata = {
         "cell": json.loads(canonical(cell)),
         "protocol": PROTOCOL,
         "machine": machine,
         "stack": stack,
-        "environment": {**describe_machine(before.power), **record.stack},
+        "environment": {**describe_machine(), **describe_state(run.before), **record.stack},
+        "environment_after": describe_state(run.after),
         "speedbump_commit": git_commit(),
         "limits": asdict(limits),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
@@ -120,15 +94,51 @@ def measure_cell(
         "supervisor_peak_bytes": peak_rss_bytes(),
     }
     text = {"speedbump": json.dumps(metadata, sort_keys=True)}
-    write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
     if complete(cell)["instrument"] == "memory":
         samples = sample_table(cell, machine, stack, plan, record)
         write_table(samples, MEMORY_SAMPLES, out.with_suffix(".memory.parquet"), text)
+    disturbed = find_disturbances(run.before, run.after, (record.sentinel_before_s, record.sentinel_after_s))
+    if record.ending and len(record.answers) == len(plan):
+        disturbed.append(f"after the last request: {record.ending.message}")
+    write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
     outcome = f"{record.ending.status}: {record.ending.message}" if record.ending else "ok"
     progress.finish(outcome)
-    if record.ending and last_line:
-        progress.say(f"  the worker's last words: {last_line}")
+    if record.ending and run.last_line:
+        progress.say(f"  the worker's last words: {run.last_line}")
     return outcome
+
+
+def run_worker(
+    cell: dict[str, Any],
+    model: Model,
+    plan: list[Planned],
+    folder: Path,
+    limits: Limits,
+    python: str,
+    log: Path | None,
+    progress: Progress,
+) -> Run:
+    """Hold the device, awake and cool, from before the worker starts until its memory is given back."""
+    parents = find_parents()
+
+    def is_wanted() -> bool:
+        return are_alive(parents)
+
+    with ExitStack() as held_open:
+        held = held_open.enter_context(hold_device(cell["device"], find_slots(), is_wanted, progress.say))
+        wait_until_cool(progress.say)
+        held_open.enter_context(stay_awake())
+        before = read_state(cell["device"])
+        variables = _variables(cell, model, held.slots[0].visible)
+        try:
+            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables, log) as worker:
+                record = watch(worker, cell, limits, folder, is_wanted, progress.show_request)
+                last_line = worker.last_line()
+        except StartError as error:
+            raise RefusedError(str(error)) from error
+        after = read_state(cell["device"])
+        settle_memory()
+    return Run(record, before, after, last_line)
 
 
 def make_task(cell: dict[str, Any], model: Model, plan: list[Planned]) -> dict[str, Any]:
@@ -147,7 +157,6 @@ def make_task(cell: dict[str, Any], model: Model, plan: list[Planned]) -> dict[s
 
 def watch(
     worker: Worker,
-    plan: list[Planned],
     cell: dict[str, Any],
     limits: Limits,
     folder: Path,
