@@ -29,6 +29,7 @@ TARGETS = (
     "segment_regimes",
     "compare_series",
     "check_claims",
+    "copy_workload",
     "draw_charts",
     "build_site",
 )

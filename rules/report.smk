@@ -1,6 +1,21 @@
 # In: the study's tables, the paper's published figures, templates.
 # Out: charts, and the static site with its data.
 
+WORKLOAD = [f"{OUT}/workload.csv"] if STUDY.workload else []
+
+if WORKLOAD:
+
+    rule copy_workload:
+        """Keep the lengths that the application uses beside the tables they are held against."""
+        input:
+            workload=STUDY.workload,
+        output:
+            kept=f"{OUT}/workload.csv",
+        log:
+            f"{OUT}/logs/copy_workload.log",
+        shell:
+            "cp {input.workload:q} {output.kept:q} 2> {log:q}"
+
 
 rule draw_charts:
     """Draw every chart, as a specification and as a static SVG."""
@@ -9,6 +24,7 @@ rule draw_charts:
         library=library("analyse", "report"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
         study=f"{OUT}/study.json",
+        workload=WORKLOAD,
         reference=REFERENCE,
     output:
         charts=report(
@@ -33,6 +49,7 @@ rule build_site:
         library=library("analyse", "report"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
         study=f"{OUT}/study.json",
+        workload=WORKLOAD,
         environment=f"{OUT}/environment.json",
         charts=f"{OUT}/charts",
         reference=REFERENCE,

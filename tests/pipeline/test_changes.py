@@ -127,3 +127,18 @@ def test_the_default_study_does_not_leak_into_another(project):
     assert "cpu_look" not in outcome.text
     listed = json.loads((project.root / "results/studies/tiny/lists/collect_requests.json").read_text())
     assert list(listed) == ["scan"]
+
+
+def test_a_workload_is_judged_by_the_measured_curve(project):
+    (project.root / "lengths.csv").write_text("n_prompt,n_gen,count\n5,8,10\n5,20,5\n5,400,1\n")
+    project.edit("tests/studies/tiny.yaml", "title: A tiny study", "title: A tiny study\nworkload: lengths.csv")
+    outcome = project.run()
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["measure_cell"] == 0
+    summary = json.loads((project.root / "results/studies/tiny/site/summary.json").read_text())
+    (judged,) = summary["workload"]
+    assert judged["n_requests"] == 16
+    assert judged["outside"] == 1 / 16, "400 tokens were never measured"
+    (project.root / "lengths.csv").unlink()
+    refused = project.run("-n")
+    assert "tests/studies/tiny.yaml: workload: lengths.csv is not there" in refused.text

@@ -97,6 +97,9 @@ def test_first_look_shows_the_published_curve(tmp_path: Path) -> None:
     page = (site / "index.html").read_text()
     for mark in ("W. F. Hendria, arXiv 2605.08913", "not on this machine", "paper v2", "author draft of 2026-05-05"):
         assert mark in page
+    picture = (tmp_path / "charts" / "latency-published.svg").read_text()
+    for source in ("paper v2", "author draft of 2026-05-05"):
+        assert f">published: {source}<" in picture
 
 
 def test_only_a_first_look_shows_the_published_curve(showcase: Path) -> None:

@@ -11,6 +11,7 @@ from simulated import Line, Slow, simulate
 from speedbump.analyse.workload import Answer, BadRow, WorkloadError, estimate, kinds, read_workload, weighted_quantile
 from speedbump.report.sections.workload import judge, workload_finding
 from speedbump.report.study import read_study
+from speedbump.report.summary import summarise
 
 ROWS = {128: 1.0, 256: 2.0, 384: 3.0, 512: 40.0, 640: 5.0, 768: 6.0}
 
@@ -157,3 +158,4 @@ def test_report_judges_every_stack_and_shows_a_replay(tmp_path: Path) -> None:
     assert slow.replay is not None
     assert slow.replay["requests"] == 30
     assert smooth.replay is None
+    assert [one["slow"] for one in summarise(read_study(folder))["workload"]] == [0.1, 0]

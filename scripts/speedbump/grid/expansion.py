@@ -36,6 +36,8 @@ def expand_study(
     Raises StudyError for anything that could not run as written; an absent device is a notice,
     unless the study requires it.
     """
+    if study.workload is not None and not Path(study.workload).is_file():
+        raise StudyError(f"{file}: workload: {study.workload} is not there")
     combined = {
         experiment.name: _combinations(experiment, _where(experiment, file)) for experiment in study.experiments
     }

@@ -123,6 +123,9 @@ class Study(_Strict):
     experiments: list[Experiment] = Field(min_length=1)
     bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
+    workload: str | None = Field(
+        None, description="CSV of the lengths an application really uses: n_prompt, n_gen, count"
+    )
     suggests: str | None = Field(None, description="file of the study worth running after this one")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -178,6 +179,12 @@ def stack_titles(stacks: set[str]) -> dict[str, str]:
     }
 
 
+def stack_order(stack: str) -> list[tuple[int, str]]:
+    """Sorts stacks as versions, torch first, so that 2.14 comes after 2.8."""
+    parts = sorted(stack.split("_"), key=lambda part: not part.startswith("torch"))
+    return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
+
+
 def device_title(device: str) -> str:
     """``MPS``, ``CUDA``, ``CPU``."""
     return DEVICES.get(device, device)
@@ -222,10 +229,13 @@ def groups_differing_in(curves: Iterable[Curve], *axes: str) -> list[list[Curve]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _rank(row: dict[str, Any], study: Study) -> tuple[int, float, str, str]:
+def _rank(row: dict[str, Any], study: Study) -> tuple[Any, ...]:
     return (
         ORDER.get(row["verdict"], len(ORDER)),
         -(row["slowdown_max"] or 0.0),
         study.model_title(row["model"]),
+        *(row[axis] for axis in SERIES_AXES),
+        row["machine"],
+        stack_order(row["stack"]),
         row["series"],
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from speedbump.report.curves import axis_words, usual_values
+from speedbump.report.curves import axis_words, stack_order, usual_values
 from speedbump.report.study import Study
 from speedbump.report.words import duration, listing, plural, shortened
 
@@ -30,8 +30,9 @@ def facts(study: Study) -> Pairs:
     pairs: Pairs = []
     machines = sorted(set(study.series["machine"].to_list()))
     if machines:
-        pairs.append(("Machine", shortened([_machine(study, machine) for machine in machines], 3)))
-    versions = sorted({str(e["environment"].get("torch")) for e in study.environments if e["environment"].get("torch")})
+        pairs.append(("Machine", shortened(list(dict.fromkeys(_machine(study, machine) for machine in machines)), 3)))
+    torch = {str(e["environment"]["torch"]) for e in study.environments if e["environment"].get("torch")}
+    versions = sorted(torch, key=stack_order)
     if versions:
         pairs.append(("PyTorch", listing(versions)))
     protocol = study.about.get("protocol") or {}

@@ -13,6 +13,7 @@ from speedbump.report.theme import HALF, colour, length_axis, length_range, log_
 from speedbump.report.words import listing, seconds
 
 CITATION = "W. F. Hendria, arXiv 2605.08913"
+SHAPES = ["circle", "diamond"]
 SHOWN = ("baseline", "kv_cache", "probe")
 """Experiments whose GPT-2 Medium curve with the cache on is shown: one prompt, one machine."""
 
@@ -58,6 +59,23 @@ def read_published(folder: Path) -> Published:
     )
 
 
+def _source_marks(sources: list[str]) -> list[alt.Chart]:
+    """The sources and their shapes in the picture itself, so that they go wherever it goes."""
+    layers: list[alt.Chart] = []
+    for number, (source, shape) in enumerate(zip(sources, SHAPES, strict=False)):
+        first = (
+            chart_of("published").transform_filter(f"datum.source == '{source}'").transform_aggregate(count="count()")
+        )
+        place = {"y": alt.value(10 + 18 * number)}
+        point = first.mark_point(size=50, opacity=1, shape=shape, stroke=colour("published"), strokeWidth=1.75)
+        text = first.mark_text(align="left", baseline="middle", fill=colour("ink2"))
+        layers += [
+            point.encode(x=alt.value(10), **place),
+            text.encode(x=alt.value(20), text=alt.value(f"published: {source}"), **place),
+        ]
+    return layers
+
+
 def draw_published(published: Published) -> tuple[Chart, dict[str, Rows]]:
     """The published curve as a chart of its own, shapes by source."""
     rows: Rows = [
@@ -79,7 +97,7 @@ def draw_published(published: Published) -> tuple[Chart, dict[str, Rows]]:
         .encode(
             x=x,
             y=y,
-            shape=alt.Shape("source:N").scale(domain=sources, range=["circle", "diamond"][: len(sources)]),
+            shape=alt.Shape("source:N").scale(domain=sources, range=SHAPES[: len(sources)]),
             tooltip=[
                 LENGTH_TIP,
                 tip("text", "published mean of 5"),
@@ -92,6 +110,11 @@ def draw_published(published: Published) -> tuple[Chart, dict[str, Rows]]:
     parameters = {**length_range([row["n"] for row in rows], HALF), **log_range([row["y"] for row in rows])}
     values = "; ".join(f"{row['n']}, {row['text']} ({row['source']})" for row in rows)
     description = f"{published.heading}. {published.note} Mean latency by output length: {values}."
-    return make_chart("latency-published", [points], {"published": "published"}, parameters, HALF, description), {
-        "published": rows
-    }
+    return make_chart(
+        "latency-published",
+        [points, *_source_marks(sources)],
+        {"published": "published"},
+        parameters,
+        HALF,
+        description,
+    ), {"published": rows}

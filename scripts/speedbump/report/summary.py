@@ -8,6 +8,7 @@ import polars as pl
 import speedbump
 from speedbump.report.coverage import outcomes
 from speedbump.report.curves import SERIES_AXES, Curve
+from speedbump.report.sections.workload import judge
 from speedbump.report.study import Study
 from speedbump.report.verdict import advise, condition, curve_sentence, verdict_sentence
 
@@ -27,6 +28,7 @@ def summarise(study: Study) -> dict[str, Any]:
         "requests": study.requests.filter(pl.col("phase") == "measured").height,
         "faults": study.faults.height,
         "environments": study.environments,
+        "workload": [{"name": one.name, **asdict(one.estimate), "replay": one.replay} for one in judge(study)],
         "curves": [_curve(curve) for curve in study.curves],
     }
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve, groups_differing_in
+from speedbump.report.curves import Curve, groups_differing_in, stack_order
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
@@ -26,12 +26,16 @@ Group = list[Curve]
 
 
 def groups(study: Study) -> list[Group]:
-    """Groups alike but for device and machine, the most affected first; of several stacks, the one most share."""
+    """Groups alike but for device and machine, the most affected first.
+
+    Of several stacks the one that most share is taken, and the newest of those.
+    """
     found = []
     for group in groups_differing_in(study.curves, "device", "machine", "stack"):
         stacks = Counter(curve.row["stack"] for curve in group)
         places: dict[tuple[str, str], Curve] = {}
-        for curve in sorted(group, key=lambda curve: (-stacks[curve.row["stack"]], curve.row["stack"])):
+        newest_first = sorted(group, key=lambda curve: stack_order(curve.row["stack"]), reverse=True)
+        for curve in sorted(newest_first, key=lambda curve: -stacks[curve.row["stack"]]):
             places.setdefault((curve.row["device"], curve.row["machine"]), curve)
         if len(places) > 1:
             kept = {curve.key for curve in places.values()}

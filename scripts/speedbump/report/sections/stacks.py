@@ -1,13 +1,12 @@
 """Stacks: what an upgrade fixed or broke."""
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 import altair as alt
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve, groups_differing_in, stack_titles
+from speedbump.report.curves import Curve, groups_differing_in, stack_order, stack_titles
 from speedbump.report.layers import chart_of, tip, x_of
 from speedbump.report.points import short
 from speedbump.report.published import Published
@@ -56,12 +55,6 @@ def changes(study: Study) -> list[Change]:
             if common:
                 found.append(Change(old, new, most_changed(ratios(new, old, comparisons=common)), common))
     return sorted(found, key=lambda change: (change.word == "unchanged", change.ratio.ratio, change.new.key))
-
-
-def stack_order(stack: str) -> list[tuple[int, str]]:
-    """Sorts stacks as versions: torch first, so that 2.14 comes after 2.8."""
-    parts = sorted(stack.split("_"), key=lambda part: not part.startswith("torch"))
-    return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
@@ -118,7 +111,7 @@ def stack_finding(every: list[Change], titles: dict[str, str]) -> str:
 def _row(number: int, change: Change, titles: dict[str, str]) -> dict[str, object]:
     old, new = titles[change.old.row["stack"]], titles[change.new.row["stack"]]
     return {
-        "row": f"{change.new.model}, {change.new.device}, {change.ratio.n}",
+        "row": f"{_name(change.new)}, {change.ratio.n}: {old} to {new.removeprefix('torch ')}",
         "number": number,
         "old": short(change.ratio.base_s),
         "new": short(change.ratio.latency_s),
@@ -130,6 +123,11 @@ def _row(number: int, change: Change, titles: dict[str, str]) -> dict[str, objec
     }
 
 
+def _name(curve: Curve) -> str:
+    """The curve's name without its stack, which comes last where a machine has several."""
+    return ", ".join((curve.model, curve.device, *curve.apart[:-1]))
+
+
 def _chart(rows: Rows, changed: list[Change]) -> Chart:
     ranges = log_range([row[side] for row in rows for side in ("old", "new")])
     domain = [alt.ExprRef("x_min"), alt.ExprRef("x_max")]
@@ -138,7 +136,7 @@ def _chart(rows: Rows, changed: list[Change]) -> Chart:
         .scale(type="log", domain=domain, nice=False)
         .axis(title="seconds (log scale)", values=alt.ExprRef("x_ticks"), format="~g")
     )
-    y = alt.Y("row:N", sort=alt.EncodingSortField("number")).axis(title=None, minExtent=200, labelLimit=260)
+    y = alt.Y("number:O").axis(None).scale(padding=0.1)
     pairs = chart_of("stacks")
     tips = [
         tip("curve", "curve"),
@@ -148,6 +146,7 @@ def _chart(rows: Rows, changed: list[Change]) -> Chart:
     ]
     shade = alt.Color("word:N").scale(domain=["faster", "slower"], range=[colour("normal"), colour("slow")])
     layers = [
+        pairs.mark_text(align="left", baseline="bottom", dy=-7).encode(x=alt.value(0), y=y, text="row:N"),
         pairs.mark_rule(strokeWidth=2, opacity=0.6).encode(x=x, x2="new:Q", y=y, color=shade),
         pairs.mark_point(size=60, opacity=1, stroke=colour("off"), strokeWidth=1.75, fill=colour("bg")).encode(
             x=x, y=y, tooltip=tips
@@ -157,15 +156,13 @@ def _chart(rows: Rows, changed: list[Change]) -> Chart:
     numbers = "; ".join(f"{row['curve']}: {row['old_text']} to {row['new_text']}" for row in rows)
     parameters = {name.replace("y_", "x_"): value for name, value in ranges.items()}
     description = f"Latency before and after at the most changed length. {numbers}."
-    return make_chart(
-        "stacks", layers, {"stacks": "stacks"}, parameters, WIDE, description, height=max(70, 34 * len(changed))
-    )
+    return make_chart("stacks", layers, {"stacks": "stacks"}, parameters, WIDE, description, height=50 * len(changed))
 
 
 def _table(every: list[Change], titles: dict[str, str]) -> Table:
     rows = [
         (
-            f"{change.new.model}, {change.new.device}",
+            _name(change.new),
             titles[change.old.row["stack"]],
             titles[change.new.row["stack"]],
             change.ratio.n,

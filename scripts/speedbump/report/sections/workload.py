@@ -14,7 +14,7 @@ from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
 from speedbump.report.theme import WIDE, colour, length_axis, length_range, linear_range, value_axis
-from speedbump.report.words import plural, seconds, sentence
+from speedbump.report.words import digits, plural, seconds, sentence
 
 MOST_BARS = 80
 EMPTY = Section(
@@ -98,6 +98,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
             + ("" if any(one.replay for one in judged) else "; a replay run of this workload would tell")
         ),
         table=_table(judged),
+        open=True,
     )
 
 
@@ -204,11 +205,14 @@ def _table(judged: list[Judged]) -> Table:
 
 
 def _range(value: Expected | None) -> str:
+    """``26.5 s (6.68–116)``, in hours when it is long; ``at least`` where nothing bounds it above."""
     if value is None:
         return "not known"
+    scale, unit = (3600.0, "h") if value.low >= 7200 else (1.0, "s")
     if value.high is None:
-        return f"at least {seconds(value.low)}"
-    return f"{seconds(value.centre)} ({seconds(value.low)} to {seconds(value.high)})"
+        return f"at least {digits(value.low / scale)} {unit}"
+    low, centre, high = (digits(part / scale) for part in (value.low, value.centre, value.high))
+    return f"{centre} {unit} ({low}–{high})"
 
 
 def _replayed(replay: dict[str, float] | None) -> str:
