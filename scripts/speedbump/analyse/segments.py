@@ -95,7 +95,7 @@ def dissect(curve: Curve) -> Anatomy:
     )
     unstable = find_unstable(curve, expectation, segments, disturbances)
     end = None if segments else find_doubtful_end(curve, summary, reading, x)
-    detectable = detectable_slowdown(x, summary, reading.trend)
+    detectable = detectable_slowdown(x, summary, reading.trend, disturbances)
     return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
 
 
