@@ -109,7 +109,16 @@ def test_too_few_normal_budgets_ask_for_more():
     assert all(128 < c.n_gen < 512 or c.process > 1 for c in cells)
 
 
-@pytest.mark.parametrize(("settings", "told"), [({"widht": 1}, "widht"), ({"width": 0}, "width")])
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"widht": 1}, "widht"),
+        ({"width": 0}, "width"),
+        ({"width": "16"}, "width"),
+        ({"cut": 1}, "cut"),
+        ({"width": None}, "width"),
+    ],
+)
 def test_settings_nobody_can_mean_are_refused(settings, told):
     with pytest.raises(ValueError, match=told):
         Refinement.parse(settings)

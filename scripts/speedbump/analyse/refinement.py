@@ -60,6 +60,12 @@ class Refinement:
         unknown = sorted(settings.keys() - known)
         if unknown:
             raise ValueError(f"unknown refinement setting: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        for name, default in ((f.name, f.default) for f in fields(cls)):
+            value = settings.get(name, default)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            allowed = isinstance(value, bool) if isinstance(default, bool) else number or value is default is None
+            if not allowed:
+                raise ValueError(f"refinement setting {name} cannot be {value!r}")
         refinement = cls(**settings)
         for name in ("width", "repeats", "probe_repeats", "processes"):
             if getattr(refinement, name) < 1:
