@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.requests import Run, requests_table
-from speedbump.analyse.curve import Curve, from_repeats, read_curves
+from speedbump.analyse.curve import Curve, read_curves
 
 
 def curve_of(*runs: Run) -> Curve:
@@ -44,10 +44,3 @@ def test_unrest_is_the_spread_of_the_sentinel_between_processes():
     assert curve_of(*runs([0.05, 0.051, 0.05, 0.049, 0.05])).unrest == 0
     assert curve_of(*runs([0.05, 0.1, 0.2, 0.05, 0.3, 0.07])).unrest > 0.3
     assert curve_of(*runs([0.05, 0.5])).unrest == 0  # too few to tell
-
-
-def test_take_keeps_the_columns_together():
-    curve = from_repeats(np.array([1, 2, 3]), [np.array([1.0]), np.array([2.0]), np.array([3.0])])
-    kept = curve.take(np.array([True, False, True]))
-    assert kept.budget.tolist() == [1, 3]
-    assert np.exp(kept.pooled(1)).tolist() == pytest.approx([3])

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from speedbump.analyse.curve import SLOW_FROM
-from speedbump.analyse.evidence import CLEARLY
+from speedbump.analyse.evidence import CLEARLY, LEAST_NORMAL
 from speedbump.analyse.regimes import Findings
 from speedbump.analyse.verdict import SUSPECT
 
@@ -252,10 +252,16 @@ def _fill_gaps(known: _Known, settings: Refinement) -> Iterator[Planned | None]:
             if high - low > settings.gap:
                 why = f"halves the step {low} to {high}, in which a narrower regime could hide"
                 yield _probe(known, settings, low, high, "gap", why, None)
-    elif known.row["verdict"] == "undetermined" and n_normal < 3:
+        return
+    if known.row["verdict"] != "undetermined":
+        return
+    if n_normal < LEAST_NORMAL:
         low, high = max(steps, key=lambda step: step[1] - step[0])
         if high - low > settings.width:
             yield _probe(known, settings, low, high, "gap", "too few normal budgets to compare with", None)
+    for end, (low, high) in ((known.budgets[0], steps[0]), (known.budgets[-1], steps[-1])):
+        if end["state"] == "unclear" and not end["unstable"] and not known.regimes and high - low > settings.width:
+            yield _probe(known, settings, low, high, "gap", "the curve bends at its end, or is slow there", None)
 
 
 def _settle(known: _Known, settings: Refinement, n_gen: int, kind: str, why: str) -> Planned | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from speedbump.analyse.curve import QUIET_SD, Array, Curve, Flags, Indices
+from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices
 
 PRIOR_DF = 4.0
 """Degrees of freedom that the pooled variance is worth when a budget's own variance is moderated."""
@@ -43,13 +43,6 @@ class Summary:
     processes: Array
     pooled: float
     unrest: float = 0.0
-
-    def take(self, keep: Flags) -> "Summary":
-        """The summary at the budgets kept."""
-        centre, variance, spread, count, df = (
-            column[keep] for column in (self.centre, self.variance, self.spread, self.count, self.df)
-        )
-        return Summary(centre, variance, spread, count, df, self.processes[keep], self.pooled, self.unrest)
 
 
 def summarise(curve: Curve) -> Summary:
