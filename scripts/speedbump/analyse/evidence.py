@@ -10,7 +10,7 @@ from speedbump.analyse.confidence import Interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.summary import Summary
 
-CLEARLY = 1.2
+CLEARLY = 1.25
 """The interval's lower end must clear the trend by this factor."""
 AGREES = 1.1
 """So must the single requests of a lone budget by this one: one that does not was in the normal state."""

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from speedbump.analyse.curve import SLOW_FROM
-from speedbump.analyse.evidence import CLEARLY, LEAST_NORMAL
+from speedbump.analyse.evidence import LEAST_NORMAL
 from speedbump.analyse.regimes import Findings
 from speedbump.analyse.verdict import SUSPECT
 
@@ -22,6 +22,8 @@ KINDS = ("repeat", "probe", "confirm", "gap")
 CUT_AT = 2.5
 """A probe's request is stopped at so many times what a normal one is expected to take."""
 PROBE_MOST_REPEATS = 5
+NORMAL_BELOW = 1.2
+"""A probe whose requests all lie below so many times what a normal one takes is normal."""
 ONE_IS_ENOUGH = 4.0
 """From this slow-down one request of a probe tells the states apart; below it two."""
 
@@ -301,7 +303,7 @@ def _probe_record(settings: Refinement, expected_s: float, slowdown: float | Non
     record: Row = {
         "min_repeats": least,
         "max_repeats": max(PROBE_MOST_REPEATS, settings.probe_repeats),
-        "normal_below_s": _rounded(expected_s * CLEARLY),
+        "normal_below_s": _rounded(expected_s * NORMAL_BELOW),
         "slow_above_s": _rounded(expected_s * max(SLOW_FROM, min(math.sqrt(level), CUT_AT))),
     }
     if settings.cut:
