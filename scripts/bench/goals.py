@@ -118,5 +118,5 @@ GOALS = (
     ),
     Goal("told: repeats in both states, 5x and 10x", r"bimodal/F(5|10)/.*", "unstable_seen", 0.55, 0.75),
     Goal("regimes made of stopped requests, after confirmation", r"cut/.*", "found", 0.97),
-    Goal("milliseconds a series of up to 40 budgets", r"(null|bump)/.*/n(6|12|40)/.*", "ms", 20, None, True),
+    Goal("milliseconds of one core, series of up to 40 budgets", r"(null|bump)/.*/n(6|12|40)/.*", "ms", 20, None, True),
 )

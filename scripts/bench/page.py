@@ -58,6 +58,11 @@ Simulated noise is not real noise. What the table promises holds for disturbance
 normal part rises by 1.4 beyond its trend is called a regime, and so is a disturbance that hits every request of a
 budget in every process that measured it.
 
+On a machine that does other work, whole cells are slow by chance, and one process cannot tell them from slow
+budgets: a CPU curve recorded under a load of four to seven on two cores gives regimes of 2 to 3 times when one
+process of it is read alone. A second process of each budget shows it, or the fixed workload that the pipeline runs
+before each process, and the verdict is then *undetermined* (`tests/analyse/test_real_noise.py`).
+
 ## Goals
 
 Worst scenario, and the mean over the scenarios in brackets. *Earlier*: the method's research prototype on the first

@@ -93,9 +93,9 @@ def score(name: str, scenario: Scenario, n_series: int, method: Method = answer)
     total = Score()
     for k in range(n_series):
         drawn = draw(name, scenario, k)
-        start = time.perf_counter()
+        start = time.process_time()
         found = method(drawn.curve)
-        total.add(found, drawn.truth, time.perf_counter() - start)
+        total.add(found, drawn.truth, time.process_time() - start)
     return total
 
 

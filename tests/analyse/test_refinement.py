@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -109,7 +110,16 @@ def test_too_few_normal_budgets_ask_for_more():
     assert all(128 < c.n_gen < 512 or c.process > 1 for c in cells)
 
 
-@pytest.mark.parametrize(("settings", "told"), [({"widht": 1}, "widht"), ({"width": 0}, "width")])
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"widht": 1}, "widht"),
+        ({"width": 0}, "width"),
+        ({"width": "16"}, "width"),
+        ({"cut": 1}, "cut"),
+        ({"width": None}, "width"),
+    ],
+)
 def test_settings_nobody_can_mean_are_refused(settings, told):
     with pytest.raises(ValueError, match=told):
         Refinement.parse(settings)
@@ -131,3 +141,12 @@ def test_the_script_writes_a_plan_and_counts_earlier_ones(tmp_path, make_request
     assert [cell["n_gen"] for cell in first["cells"]] == [496, 624]
     assert first["cells"][0].keys() >= {"series", "n_gen", "why", "kind", "process", "warmups", "repeats", "probe"}
     assert len(run(2, "--earlier", str(tmp_path / "1.json"))["cells"]) == 1
+
+
+def test_a_doubtful_end_asks_for_a_budget_beside_it():
+    rng = np.random.default_rng(0)
+    latency = {n: 0.01 * n for n in range(128, 769, 128)} | {128: 0.01 * 128 * 1.8}
+    runs = [Run("s", n, tuple((t * np.exp(rng.normal(0, 0.03, 5))).tolist())) for n, t in latency.items()]
+    requests = requests_table(runs)
+    assert "bend" in find_regimes(requests).series["reason"].item()
+    assert [(c.kind, c.n_gen) for c in plan(requests)] == [("gap", 192)]

@@ -88,6 +88,7 @@ def test_a_low_bound_says_nothing(make_requests):
     found = find_regimes(pl.concat([requests, stopped]))
     assert found.series["verdict"].item() == "smooth"
     assert found.regimes.is_empty()
+    assert found.budgets.filter(n_gen=512)["state"].to_list() == ["unclear"]
 
 
 def test_a_series_in_which_nothing_finished_is_not_measured():

@@ -92,13 +92,6 @@ def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturb
     return _learn(departures, normal, PROCESS_RATE)
 
 
-def prior_slowdown(rate: Array, prior_rate: float, total: float) -> Array:
-    """Log slow-down beyond which ``total`` observations without a disturbance leave at most this rate."""
-    return np.asarray(
-        math.log(_PRIOR_FROM) + np.log(prior_rate * _PRIOR_COUNT / (total + _PRIOR_COUNT) / rate) / _PRIOR_TAIL
-    )
-
-
 def _learn(departures: list[Array], normal: Flags, prior_rate: float) -> Disturbances:
     of_normal = [departures[i] for i in np.flatnonzero(normal)]
     known = np.sort(np.concatenate(of_normal)) if of_normal else np.empty(0)

@@ -1,7 +1,7 @@
 """A curve: what was measured of one series, budget by budget, in log seconds."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -77,22 +77,6 @@ class Curve:
     def pooled(self, i: int) -> Array:
         """Every repeat of budget ``i``, processes together; empty for a published or a censored budget."""
         return np.concatenate(self.repeats[i]) if self.repeats[i] else np.empty(0)
-
-    def take(self, keep: Flags) -> "Curve":
-        """The curve at the budgets kept."""
-        published = self.published and Published(
-            self.published.mean_s[keep], self.published.sd_s[keep], self.published.count[keep]
-        )
-        return replace(
-            self,
-            budget=self.budget[keep],
-            repeats=tuple(r for r, k in zip(self.repeats, keep, strict=True) if k),
-            bound=self.bound[keep],
-            n_stopped=self.n_stopped[keep],
-            stops=tuple(s for s, k in zip(self.stops, keep, strict=True) if k),
-            disturbed=self.disturbed[keep],
-            published=published,
-        )
 
 
 def from_repeats(budget: Array, repeats: list[Array]) -> Curve:

@@ -10,7 +10,7 @@ from speedbump.analyse.confidence import Interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.summary import Summary
 
-CLEARLY = 1.2
+CLEARLY = 1.25
 """The interval's lower end must clear the trend by this factor."""
 AGREES = 1.1
 """So must the single requests of a lone budget by this one: one that does not was in the normal state."""
@@ -46,51 +46,54 @@ def compare_neighbours(first: int, last: int, summary: Summary, normal: Flags) -
     return Neighbours(math.exp(ratio), math.exp(ratio - 2 * error))
 
 
-def why_not_accepted(
-    first: int,
-    last: int,
-    curve: Curve,
-    normal: Flags,
-    slowdown: Interval,
-    neighbours: Neighbours,
-    p_slow: Array,
-    disturbances: Disturbances,
-    expected: Array,
-) -> str | None:
+@dataclass(frozen=True)
+class Grounds:
+    """What a stretch is judged by. Arrays have one value a budget; expected: log seconds of a normal budget."""
+
+    curve: Curve
+    summary: Summary
+    normal: Flags
+    expected: Array
+    p_slow: Array
+    requests: Disturbances
+
+
+def why_not_accepted(grounds: Grounds, first: int, last: int, slowdown: Interval, neighbours: Neighbours) -> str | None:
     """The first reason against the stretch ``first`` to ``last`` (indices, inclusive); None: it is a slow regime."""
-    at = slice(first, last + 1)
+    curve, normal, at = grounds.curve, grounds.normal, slice(first, last + 1)
     where = span(curve, first, last)
     if slowdown.value < SLOW_FROM or slowdown.low < CLEARLY:
         high = "" if math.isnan(slowdown.high) else f" to {slowdown.high:.2f}"
         return (
             f"{where}: {slowdown.value:.2f} times the trend (95 % from {slowdown.low:.2f}{high}) is too little to tell"
         )
-    disagreement = _disagreement(first, last, curve, expected)
+    disagreement = _disagreement(grounds, first, last)
     if disagreement:
         return disagreement
-    if curve.published is None and disturbances.of_segment(first, last) > CHANCE:
+    if curve.published is None and grounds.requests.of_segment(first, last) > CHANCE:
         return f"{where}: so few slow requests may be chance"
-    if curve.n_processes[at].min() > 1 and not curve.censored[at].any():
-        processes = disturbed_processes(curve, expected, normal)
+    if curve.n_processes[at].min() > 1:
+        processes = disturbed_processes(curve, grounds.expected, normal)
         if processes.of_segment(first, last) > CHANCE:
             return f"{where}: so few slow processes may be chance, for others were slow and then were not"
     n_normal = int(normal.sum())
     closed = normal[:first].any() and normal[last + 1 :].any()
     if n_normal < LEAST_NORMAL and not (closed and neighbours.lowest > SLOW_FROM):
         return f"{where}: only {n_normal} normal budgets to compare with"
-    if p_slow[at].max() < LEAST_PROBABILITY:
+    if grounds.p_slow[at].max() < LEAST_PROBABILITY:
         return f"{where}: the slow and the normal reading are about equally likely"
-    others = curve.disturbed[~slow_flags(curve.n, first, last)]
+    others = np.delete(curve.disturbed, np.arange(first, last + 1))
     if curve.disturbed[at].all() and others.mean() < 0.5 and curve.n_processes[at].max() < 2:
         return f"{where}: the machine was disturbed while this was measured"
     return None
 
 
-def _disagreement(first: int, last: int, curve: Curve, expected: Array) -> str | None:
+def _disagreement(grounds: Grounds, first: int, last: int) -> str | None:
     """Requests, or processes, of a lone budget that do not agree on its state."""
+    curve = grounds.curve
     if first != last or not curve.repeats[first]:
         return None
-    clearly = expected[first] + math.log(AGREES)
+    clearly = grounds.expected[first] + math.log(AGREES)
     slow = [float(np.mean(values > clearly)) for values in curve.repeats[first]]
     n_slow_processes = sum(share >= 0.5 for share in slow)
     where = span(curve, first, last)
@@ -100,12 +103,6 @@ def _disagreement(first: int, last: int, curve: Curve, expected: Array) -> str |
     if len(slow) == 1 and len(values) >= 3 and slow[0] < CONSENSUS:
         return f"{where}: {int((values > clearly).sum())} of {len(values)} requests slow, the others normal"
     return None
-
-
-def slow_flags(n: int, first: int, last: int) -> Flags:
-    """True from ``first`` to ``last``, inclusive."""
-    index = np.arange(n)
-    return (index >= first) & (index <= last)
 
 
 def span(curve: Curve, first: int, last: int) -> str:

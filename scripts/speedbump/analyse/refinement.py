@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from speedbump.analyse.curve import SLOW_FROM
-from speedbump.analyse.evidence import CLEARLY
+from speedbump.analyse.evidence import LEAST_NORMAL
 from speedbump.analyse.regimes import Findings
 from speedbump.analyse.verdict import SUSPECT
 
@@ -22,6 +22,8 @@ KINDS = ("repeat", "probe", "confirm", "gap")
 CUT_AT = 2.5
 """A probe's request is stopped at so many times what a normal one is expected to take."""
 PROBE_MOST_REPEATS = 5
+NORMAL_BELOW = 1.2
+"""A probe whose requests all lie below so many times what a normal one takes is normal."""
 ONE_IS_ENOUGH = 4.0
 """From this slow-down one request of a probe tells the states apart; below it two."""
 
@@ -60,6 +62,12 @@ class Refinement:
         unknown = sorted(settings.keys() - known)
         if unknown:
             raise ValueError(f"unknown refinement setting: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        for name, default in ((f.name, f.default) for f in fields(cls)):
+            value = settings.get(name, default)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            allowed = isinstance(value, bool) if isinstance(default, bool) else number or value is default is None
+            if not allowed:
+                raise ValueError(f"refinement setting {name} cannot be {value!r}")
         refinement = cls(**settings)
         for name in ("width", "repeats", "probe_repeats", "processes"):
             if getattr(refinement, name) < 1:
@@ -246,10 +254,16 @@ def _fill_gaps(known: _Known, settings: Refinement) -> Iterator[Planned | None]:
             if high - low > settings.gap:
                 why = f"halves the step {low} to {high}, in which a narrower regime could hide"
                 yield _probe(known, settings, low, high, "gap", why, None)
-    elif known.row["verdict"] == "undetermined" and n_normal < 3:
+        return
+    if known.row["verdict"] != "undetermined":
+        return
+    if n_normal < LEAST_NORMAL:
         low, high = max(steps, key=lambda step: step[1] - step[0])
         if high - low > settings.width:
             yield _probe(known, settings, low, high, "gap", "too few normal budgets to compare with", None)
+    for end, (low, high) in ((known.budgets[0], steps[0]), (known.budgets[-1], steps[-1])):
+        if end["state"] == "unclear" and not end["unstable"] and not known.regimes and high - low > settings.width:
+            yield _probe(known, settings, low, high, "gap", "the curve bends at its end, or is slow there", None)
 
 
 def _settle(known: _Known, settings: Refinement, n_gen: int, kind: str, why: str) -> Planned | None:
@@ -289,7 +303,7 @@ def _probe_record(settings: Refinement, expected_s: float, slowdown: float | Non
     record: Row = {
         "min_repeats": least,
         "max_repeats": max(PROBE_MOST_REPEATS, settings.probe_repeats),
-        "normal_below_s": _rounded(expected_s * CLEARLY),
+        "normal_below_s": _rounded(expected_s * NORMAL_BELOW),
         "slow_above_s": _rounded(expected_s * max(SLOW_FROM, min(math.sqrt(level), CUT_AT))),
     }
     if settings.cut:

@@ -243,7 +243,8 @@ def processes_of(anatomy: Anatomy) -> Indices:
 
 def states_in_words(anatomy: Anatomy) -> list[str]:
     """normal, slow or unclear, for every budget."""
-    words = np.where(anatomy.p_slow <= SURELY_NORMAL, "normal", "unclear").astype(object)
+    surely_normal = (anatomy.p_slow <= SURELY_NORMAL) & ~anatomy.curve.censored
+    words = np.where(surely_normal, "normal", "unclear").astype(object)
     for segment in anatomy.accepted:
         inside = np.arange(segment.first, segment.last + 1)
         words[inside[anatomy.p_slow[inside] >= SURELY_SLOW]] = "slow"

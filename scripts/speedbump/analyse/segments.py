@@ -11,7 +11,7 @@ from speedbump.analyse.confidence import Interval, slowdown_interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.detection import detectable_slowdown
 from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
-from speedbump.analyse.evidence import CLEARLY, Neighbours, compare_neighbours, why_not_accepted
+from speedbump.analyse.evidence import CLEARLY, Grounds, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
 from speedbump.analyse.monotonicity import Fall, largest_fall
 from speedbump.analyse.states import Reading, emissions, find_states, probability_slow, transitions
@@ -89,33 +89,22 @@ def dissect(curve: Curve) -> Anatomy:
     variance = summary.variance + reading.trend.sd**2 + np.where(normal, 0.0, expectation.variance)
     p_slow = probability_slow(emissions(departure, np.sqrt(variance), curve.censored), transitions(curve.n))
     disturbances = disturbed_requests(curve, expectation.log_latency, normal)
-    segments = tuple(
-        _describe(first, last, curve, summary, expectation, normal, p_slow, disturbances)
-        for first, last in runs(reading.slow)
-    )
+    grounds = Grounds(curve, summary, normal, expectation.log_latency, p_slow, disturbances)
+    segments = tuple(_describe(grounds, expectation, first, last) for first, last in runs(reading.slow))
     unstable = find_unstable(curve, expectation, segments, disturbances)
     end = None if segments else find_doubtful_end(curve, summary, reading, x)
-    detectable = detectable_slowdown(x, summary, reading.trend)
+    detectable = detectable_slowdown(x, summary, reading.trend, disturbances)
     return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
 
 
-def _describe(
-    first: int,
-    last: int,
-    curve: Curve,
-    summary: Summary,
-    expectation: Expectation,
-    normal: Flags,
-    p_slow: Array,
-    disturbances: Disturbances,
-) -> Segment:
+def _describe(grounds: Grounds, expectation: Expectation, first: int, last: int) -> Segment:
     at = slice(first, last + 1)
-    expected = expectation.log_latency
-    slowdown = slowdown_interval(first, last, summary, expectation, normal, curve.censored)
-    neighbours = compare_neighbours(first, last, summary, normal)
-    levels = split_levels((summary.centre - expected)[at], summary.variance[at] + _WITHIN_LEVEL_SD**2)
-    brackets = find_brackets(first, last, p_slow)
-    reason = why_not_accepted(first, last, curve, normal, slowdown, neighbours, p_slow, disturbances, expected)
+    summary, censored = grounds.summary, grounds.curve.censored
+    slowdown = slowdown_interval(first, last, summary, expectation, grounds.normal, censored)
+    neighbours = compare_neighbours(first, last, summary, grounds.normal)
+    levels = split_levels((summary.centre - grounds.expected)[at], summary.variance[at] + _WITHIN_LEVEL_SD**2)
+    brackets = find_brackets(first, last, grounds.p_slow)
+    reason = why_not_accepted(grounds, first, last, slowdown, neighbours)
     return Segment(first, last, slowdown, neighbours, tuple(levels), brackets, reason)
 
 

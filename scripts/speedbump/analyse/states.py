@@ -1,7 +1,7 @@
 """The state of every budget, normal or slow: a two-state chain along the budgets."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, log_ndtr, ndtr
@@ -55,7 +55,6 @@ class Reading:
     slow: Flags
     trend: Trend
     score: float
-    rivals: tuple["Reading", ...] = field(default=(), repr=False)
 
     def normal(self, curve: Curve) -> Flags:
         """The budgets that the trend rests on."""
@@ -159,7 +158,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 def find_states(curve: Curve, summary: Summary) -> Reading | None:
-    """The likeliest reading of a curve, with its rivals; None when no reading has two normal budgets.
+    """The likeliest reading of a curve; None when no reading has two normal budgets.
 
     Labels and trend are found in turn until neither changes, from several starts, for the trend of a wrong
     labelling can be its own justification: lines of log-log slope 1 (KV cache) and 1.9 (none) through low
@@ -189,7 +188,7 @@ def find_states(curve: Curve, summary: Summary) -> Reading | None:
     best = max(readings, key=lambda reading: reading.score)
     if best.normal(curve).sum() < 2:
         return None
-    return Reading(best.slow, best.trend, best.score, tuple(r for r in readings if r is not best))
+    return best
 
 
 def _starts(x: Array, centre: Array, censored: Flags) -> list[Array | None]:

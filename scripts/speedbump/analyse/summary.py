@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from speedbump.analyse.curve import Array, Curve, Flags, Indices
+from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices
 
 PRIOR_DF = 4.0
 """Degrees of freedom that the pooled variance is worth when a budget's own variance is moderated."""
@@ -17,6 +17,7 @@ ASSUMED_SD = 0.1
 BOUND_SD = 0.03
 """Nominal standard error of a lower bound's place; the bound itself is exact."""
 _SMALLEST_VARIANCE = 1e-5
+_LEAST_SEVERAL = 4
 _CHI2_MEDIAN = np.array([np.nan, *(chi2.ppf(0.5, df) / df for df in range(1, 60))])
 
 
@@ -30,7 +31,8 @@ class Summary:
     spread: variance of one repeat, not moderated; pooled where the budget has one repeat.
     count: repeats.  df: degrees of freedom behind spread.  processes: that they come from.
     pooled: typical variance of one repeat over all budgets, a scalar.
-    unrest: standard deviation of whole processes, see Curve; part of variance.
+    unrest: standard deviation of whole processes, by the fixed workload (see Curve) or by the processes
+    themselves, whichever is larger; part of variance.
     """
 
     centre: Array
@@ -41,13 +43,6 @@ class Summary:
     processes: Array
     pooled: float
     unrest: float = 0.0
-
-    def take(self, keep: Flags) -> "Summary":
-        """The summary at the budgets kept."""
-        centre, variance, spread, count, df = (
-            column[keep] for column in (self.centre, self.variance, self.spread, self.count, self.df)
-        )
-        return Summary(centre, variance, spread, count, df, self.processes[keep], self.pooled, self.unrest)
 
 
 def summarise(curve: Curve) -> Summary:
@@ -84,9 +79,24 @@ def summarise(curve: Curve) -> Summary:
         error = (PRIOR_DF * PROCESS_SD**2 + freedom * between) / (PRIOR_DF + freedom) / processes[several]
         variance[several] = np.maximum(error, repeat_error[several] / processes[several] ** 2)
         centre[several] = [np.median(centres[owner == i]) for i in several]
+    unrest = max(curve.unrest, _unrest(centres, owner, several, n))
     at_least_one = np.maximum(processes, 1.0)
-    variance = variance + np.where(curve.censored, 0.0, curve.unrest**2) / at_least_one
-    return Summary(centre, variance, spread, np.maximum(count, 1.0), df, at_least_one, pooled, curve.unrest)
+    variance = variance + np.where(curve.censored, 0.0, unrest**2) / at_least_one
+    return Summary(centre, variance, spread, np.maximum(count, 1.0), df, at_least_one, pooled, unrest)
+
+
+def _unrest(centres: Array, owner: Indices, several: Indices, n: int) -> float:
+    """Robust standard deviation of whole processes, where at least half of the budgets have several of them;
+    fewer were measured again because they looked odd, and say nothing of the others.
+    """
+    if len(several) < max(n / 2, _LEAST_SEVERAL):
+        return 0.0
+    apart = []
+    for i in several:
+        own = centres[owner == i]
+        apart.append(np.abs(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)))
+    spread = 1.4826 * float(np.median(np.concatenate(apart)))
+    return float(np.sqrt(max(spread**2 - QUIET_SD**2, 0.0)))
 
 
 def _sum(owner: Indices, values: Array, n: int) -> Array:

@@ -12,7 +12,7 @@ from speedbump.analyse.segments import Anatomy, Segment
 SUSPECT = 0.15
 """From this probability of the slow state on, a budget read as normal keeps a curve from being called smooth."""
 BUSY = 0.25
-"""From this unrest (see Curve) on, budgets differ by what else the machine did, and a smooth curve shows little."""
+"""From this unrest (see Summary) on, budgets differ by what else the machine did, and a smooth curve shows little."""
 LEAST_BUDGETS = 4
 """Fewer budgets without a regime are too few to call a curve smooth."""
 
@@ -47,10 +47,9 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
         return "one budget was measured, and one alone has nothing to stand out from"
     if anatomy.reading is None:
         return "fewer than two budgets can be read as normal"
-    if curve.unrest > BUSY:
-        return (
-            f"the machine was busy: a fixed workload run before each process varied {math.exp(curve.unrest):.1f}-fold"
-        )
+    if anatomy.summary.unrest > BUSY:
+        fold = math.exp(anatomy.summary.unrest)
+        return f"the machine was busy: from process to process the same work took {fold:.1f} times as long, or as short"
     if anatomy.doubtful:
         return "; ".join(str(segment.reason) for segment in anatomy.doubtful)
     unstable: list[int] = np.flatnonzero(anatomy.unstable).tolist()
@@ -98,7 +97,7 @@ def what_next(anatomy: Anatomy) -> str | None:
         return "Measure smaller budgets, until at least three are normal."
     unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
     unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
-    if curve.unrest > BUSY:
+    if anatomy.summary.unrest > BUSY:
         parts.append("Measure again while the machine has nothing else to do.")
     if unsure:
         parts.append(f"Measure {_listed([curve.budget[i] for i in sorted(unsure)])} again, in another process.")
