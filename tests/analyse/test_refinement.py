@@ -1,18 +1,15 @@
 """Which budgets a round of refinement asks for, and why."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 from bench.requests import Run, requests_table
+from plan_refinement import remaining
 from speedbump.analyse.refinement import Refinement, plan_round
 from speedbump.analyse.regimes import find_regimes
-from speedbump.tables import REQUESTS, write_table
 
 SLOW = dict.fromkeys(range(512, 609, 32), 10.0)
 
@@ -125,22 +122,17 @@ def test_settings_nobody_can_mean_are_refused(settings, told):
         Refinement.parse(settings)
 
 
-def test_the_script_writes_a_plan_and_counts_earlier_ones(tmp_path, make_requests):
-    script = Path(__file__).parents[2] / "scripts" / "plan_refinement.py"
-    write_table(make_requests(SLOW), REQUESTS, tmp_path / "requests.parquet")
-
-    def run(number: int, *more: str) -> dict:
-        out = tmp_path / f"{number}.json"
-        settings = json.dumps({"width": 1, "rounds": 9, "max_cells": 3, "cut": True})
-        arguments = ["--requests", tmp_path / "requests.parquet", "--settings", settings, "--round", str(number)]
-        subprocess.run([sys.executable, script, *arguments, "--out", out, *more], check=True)
-        return json.loads(out.read_text())
-
-    first = run(1)
-    assert first["round"] == 1
-    assert [cell["n_gen"] for cell in first["cells"]] == [496, 624]
-    assert first["cells"][0].keys() >= {"series", "n_gen", "why", "kind", "process", "warmups", "repeats", "probe"}
-    assert len(run(2, "--earlier", str(tmp_path / "1.json"))["cells"]) == 1
+def test_what_earlier_plans_spent_is_taken_off_the_limits(tmp_path, make_requests):
+    first = plan(make_requests(SLOW), width=1, rounds=9, cut=True)
+    assert [cell.n_gen for cell in first] == [496, 624]
+    rows = [cell.as_row() for cell in first]
+    assert rows[0].keys() >= {"series", "n_gen", "why", "kind", "process", "warmups", "repeats", "probe"}
+    written = tmp_path / "1.json"
+    written.write_text(json.dumps({"round": 1, "cells": rows}))
+    left = remaining(Refinement(max_cells=3, max_hours=1.0), [written])
+    assert left.max_cells == 1
+    assert left.max_hours == pytest.approx(1 - sum(cell.predicted_s for cell in first) / 3600)
+    assert remaining(Refinement(max_cells=1), [written]).max_cells == 0
 
 
 def test_a_doubtful_end_asks_for_a_budget_beside_it():
