@@ -4,12 +4,12 @@
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-from speedbump.analyse.refinement import Refinement, plan_round
+from speedbump.analyse.refinement import plan_round
 from speedbump.analyse.regimes import find_regimes
 from speedbump.analyse.runs import read_runs
+from speedbump.grid.study import Refinement
 
 
 def parse_args() -> argparse.Namespace:
@@ -30,13 +30,13 @@ def remaining(settings: Refinement, earlier: list[Path]) -> Refinement:
         cells = max(cells - len(spent), 0)
     if hours is not None:
         hours = max(hours - sum(cell["predicted_s"] for cell in spent) / 3600, 0.0)
-    return replace(settings, max_cells=cells, max_hours=hours)
+    return settings.model_copy(update={"max_cells": cells, "max_hours": hours})
 
 
 def main() -> int:
     args = parse_args()
     try:
-        settings = remaining(Refinement.parse(json.loads(args.settings)), args.earlier)
+        settings = remaining(Refinement.model_validate_json(args.settings), args.earlier)
         files = [file for runs in json.loads(args.runs.read_text())["experiments"].values() for file in runs]
         requests = read_runs(files).requests
     except ValueError as error:

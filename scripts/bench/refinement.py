@@ -11,8 +11,9 @@ from bench.answers import Answer
 from bench.curves import Scenario, Simulated
 from bench.requests import Run, requests_table
 from speedbump.analyse.curve import Array
-from speedbump.analyse.refinement import Planned, Refinement, plan_round
+from speedbump.analyse.refinement import Planned, plan_round
 from speedbump.analyse.regimes import Findings, find_regimes
+from speedbump.grid.study import Protocol, Refinement
 
 Measure = Callable[[Planned], list[Run]]
 NO_BISECTION = 1_000_000
@@ -49,7 +50,13 @@ def answer_after_confirmation(drawn: Simulated, scenario: Scenario, rng: np.rand
         for i, n in enumerate(budget)
         for run in stop(n, 1, drawn.curve.pooled(i) if drawn.raw is None else drawn.raw[i], float(limits[i]))
     ]
-    settings = Refinement(width=NO_BISECTION, rounds=4, warmups=0, repeats=max(scenario.repeats, 3))
+    settings = Refinement(
+        width=NO_BISECTION,
+        rounds=4,
+        max_cells=None,
+        max_hours=None,
+        protocol=Protocol(warmups=0, repeats=max(scenario.repeats, 3)),
+    )
     _, findings = refine(requests_table(first), settings, measure)
     regimes = findings.regimes.filter("accepted")
     index = {n: i for i, n in enumerate(budget)}
@@ -125,7 +132,7 @@ def find_edges(task: EdgeTask, step: int = 32, settings: Refinement | None = Non
     """Scan with the step, two repeats and one warm-up, then refine to one token; the worker's rules for ending
     and cutting probes are followed.
     """
-    settings = settings or Refinement(width=1, rounds=20, cut=True)
+    settings = settings or Refinement(width=1, rounds=20, max_cells=None, max_hours=None, cut=True)
     cost = Cost()
 
     def measure(cell: Planned) -> list[Run]:

@@ -8,8 +8,9 @@ import pytest
 
 from bench.requests import Run, requests_table
 from plan_refinement import remaining
-from speedbump.analyse.refinement import Refinement, plan_round
+from speedbump.analyse.refinement import plan_round
 from speedbump.analyse.regimes import find_regimes
+from speedbump.grid.study import Refinement
 
 SLOW = dict.fromkeys(range(512, 609, 32), 10.0)
 
@@ -119,7 +120,7 @@ def test_too_few_normal_budgets_ask_for_more():
 )
 def test_settings_nobody_can_mean_are_refused(settings, told):
     with pytest.raises(ValueError, match=told):
-        Refinement.parse(settings)
+        Refinement.model_validate(settings)
 
 
 def test_what_earlier_plans_spent_is_taken_off_the_limits(tmp_path, make_requests):

@@ -74,6 +74,12 @@ def test_the_request_limit_stops_a_request_and_keeps_its_time(measure):
     assert rows["e2e_s"][1] > 0.5
 
 
+def test_a_probe_stops_a_request_that_is_surely_slow(measure):
+    rows = measure("time.sleep(600)", request_limit_s=60.0, probe={"max_repeats": 2, "stop_at_s": 0.5})
+    assert rows["status"].to_list() == ["ok", "stopped", "not_run"]
+    assert 0.5 < rows["e2e_s"][1] < 60
+
+
 def test_a_worker_that_ends_without_a_word_has_failed(measure):
     rows = measure("print('about /home/jane/secret.txt'); sys.exit(3)")
     assert rows["status"].to_list() == ["ok", "failed", "not_run"]

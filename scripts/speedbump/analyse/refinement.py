@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.evidence import LEAST_NORMAL
 from speedbump.analyse.regimes import Findings
 from speedbump.analyse.verdict import SUSPECT
+from speedbump.grid.study import Protocol, Refinement
 
 Row = dict[str, Any]
 
@@ -26,53 +27,6 @@ NORMAL_BELOW = 1.2
 """A probe whose requests all lie below so many times what a normal one takes is normal."""
 ONE_IS_ENOUGH = 4.0
 """From this slow-down one request of a probe tells the states apart; below it two."""
-
-
-@dataclass(frozen=True)
-class Refinement:
-    """What a study lets refinement do.
-
-    width: tokens; brackets are bisected until they are no wider.
-    rounds: most rounds.  max_cells, max_hours: of new measuring, over all rounds; None: no limit.
-    warmups, repeats: protocol of the cells that settle a budget (repeat, confirm).
-    probe_warmups, probe_repeats: protocol of the cells that bisect (probe, gap) and of inner confirmations.
-    early_end: a probe may end after fewer requests when they agree, and take more when they do not.
-    cut: a probe's request may be stopped once it is surely slow; then it counts as a lower bound.
-    gap: tokens; steps wider than this are halved; None: only where too few budgets are normal.
-    processes: most processes of one budget.
-    """
-
-    width: int = 16
-    rounds: int = 1
-    max_cells: int | None = None
-    max_hours: float | None = None
-    warmups: int = 3
-    repeats: int = 5
-    probe_warmups: int = 1
-    probe_repeats: int = 2
-    early_end: bool = True
-    cut: bool = False
-    gap: int | None = None
-    processes: int = 3
-
-    @classmethod
-    def parse(cls, settings: Row) -> "Refinement":
-        """From a study's settings. Raises ValueError naming what is unknown or out of range."""
-        known = {f.name for f in fields(cls)}
-        unknown = sorted(settings.keys() - known)
-        if unknown:
-            raise ValueError(f"unknown refinement setting: {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-        for name, default in ((f.name, f.default) for f in fields(cls)):
-            value = settings.get(name, default)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            allowed = isinstance(value, bool) if isinstance(default, bool) else number or value is default is None
-            if not allowed:
-                raise ValueError(f"refinement setting {name} cannot be {value!r}")
-        refinement = cls(**settings)
-        for name in ("width", "repeats", "probe_repeats", "processes"):
-            if getattr(refinement, name) < 1:
-                raise ValueError(f"refinement setting {name} must be at least 1")
-        return refinement
 
 
 @dataclass(frozen=True)
@@ -186,15 +140,15 @@ def _plan_series(known: _Known, settings: Refinement, round: int) -> Iterator[Pl
 def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Planned | None]:
     for budget in known.budgets:
         if budget["unstable"]:
-            yield _settle(known, settings, budget["n_gen"], "repeat", "requests sit in both states")
+            yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", "requests sit in both states")
         elif budget["state"] == "unclear" and (budget["p_slow"] or 0.0) >= SUSPECT and not _in_regime(known, budget):
             why = f"slow with probability {budget['p_slow']:.2f}"
-            yield _settle(known, settings, budget["n_gen"], "repeat", why)
+            yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", why)
     for regime in known.regimes:
         if not regime["accepted"]:
             why = f"looks slow, evidence too weak ({regime['reason']})"
             for n_gen in {regime["first_slow"], regime["last_slow"]}:
-                yield _settle(known, settings, n_gen, "repeat", why)
+                yield _settle(known, settings, settings.protocol, n_gen, "repeat", why)
         yield from _bisect(known, settings, regime)
     for regime in known.regimes:
         if regime["accepted"] and not regime["confirmed"]:
@@ -213,7 +167,7 @@ def _bisect(known: _Known, settings: Refinement, regime: Row) -> Iterator[Planne
         for budget in known.budgets:
             if low < budget["n_gen"] < high:
                 why = f"state unclear between {low} and {high}, where the slow regime {edge}s"
-                yield _settle(known, settings, budget["n_gen"], "repeat", why)
+                yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", why)
         why = f"middle of the bracket {low} to {high}, where the slow regime {edge}s"
         yield _probe(known, settings, low, high, "probe", why, regime["slowdown"])
 
@@ -229,16 +183,17 @@ def _confirm(known: _Known, settings: Refinement, regime: Row, last: bool) -> It
     """Edges that are narrow enough; a budget inside with the first of them, or in the last round."""
     narrow = [(edge, low, high) for edge, low, high in _brackets(regime) if high - low <= settings.width]
     for edge, low, high in narrow:
-        for n_gen, state in ((low, "normal"), (high, "slow")):
+        states = ("normal", "slow") if edge == "begin" else ("slow", "normal")
+        for n_gen, state in zip((low, high), states, strict=True):
             if _processes(known, n_gen) < 2:
                 why = f"confirms the {state} side of the edge {low} to {high}, where the slow regime {edge}s"
-                yield _settle(known, settings, n_gen, "confirm", why)
+                yield _settle(known, settings, settings.protocol, n_gen, "confirm", why)
     inner = [b for b in known.budgets if regime["onset_high"] < b["n_gen"] < regime["recovery_low"]]
     inner = inner or [b for b in known.budgets if regime["onset_high"] <= b["n_gen"] <= regime["recovery_low"]]
     if inner and (narrow or last) and all(b["n_processes"] < 2 for b in inner):
         why = f"confirms the slow regime {regime['onset_high']} to {regime['recovery_low']} in another process"
-        brief = replace(settings, warmups=settings.probe_warmups, repeats=settings.probe_repeats)
-        yield _settle(known, brief, inner[len(inner) // 2]["n_gen"], "confirm", why)
+        brief = Protocol(warmups=settings.probe_warmups, repeats=settings.probe_repeats)
+        yield _settle(known, settings, brief, inner[len(inner) // 2]["n_gen"], "confirm", why)
 
 
 def _processes(known: _Known, n_gen: int) -> int:
@@ -266,15 +221,15 @@ def _fill_gaps(known: _Known, settings: Refinement) -> Iterator[Planned | None]:
             yield _probe(known, settings, low, high, "gap", "the curve bends at its end, or is slow there", None)
 
 
-def _settle(known: _Known, settings: Refinement, n_gen: int, kind: str, why: str) -> Planned | None:
-    """The budget in a further process, by the full protocol; None when it had its share of processes."""
+def _settle(known: _Known, settings: Refinement, protocol: Protocol, n_gen: int, kind: str, why: str) -> Planned | None:
+    """The budget in a further process; None when it had its share of processes."""
     process = known.attempts.get(n_gen, 0) + 1
     if process > settings.processes:
         return None
     latency = next((b["latency_s"] for b in known.budgets if b["n_gen"] == n_gen), known.expected_s(n_gen))
-    seconds = latency * (settings.warmups + settings.repeats)
+    seconds = latency * (protocol.warmups + protocol.repeats)
     sentence = f"Process {process} at {n_gen} tokens: {why}."
-    return Planned(known.series, n_gen, kind, sentence, process, settings.warmups, settings.repeats, seconds)
+    return Planned(known.series, n_gen, kind, sentence, process, protocol.warmups, protocol.repeats, seconds)
 
 
 def _probe(

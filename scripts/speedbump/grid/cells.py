@@ -14,7 +14,8 @@ ordered budgets of a persistent process), and the protocol:
 
 warmups, repeats: requests of each phase.  seed: int.
 request_limit_s: seconds after which a request is stopped and kept as a lower bound; absent: none.
-probe: {"min_repeats", "max_repeats", "stop_at_s"}; a refinement probe that may end early; absent: none.
+probe: a refinement probe that may end early: {"min_repeats", "max_repeats", "normal_below_s", "slow_above_s"},
+and "stop_at_s" where a request may be stopped once it is surely slow; absent: none.
 model_digest: 8 hex digits over the model's definition, so that editing a model makes new cells.
 protocol: the measuring code's PROTOCOL.
 """

@@ -45,8 +45,7 @@ def runs_of_other_stacks(grid: Mapping[str, list[Cell]], runs: Path, plans: Path
 
 
 def refine_settings(study: Study, experiment: str) -> str:
-    """What plan_refinement goes by, as canonical JSON: the experiment's settings and the study's protocol."""
+    """The experiment's ``Refinement`` as canonical JSON."""
     settings = next(block.refine for block in study.experiments if block.name == experiment)
     assert settings is not None, f"{experiment} is not refined"
-    whole = {**settings.model_dump(), "warmups": study.protocol.warmups, "repeats": study.protocol.repeats}
-    return json.dumps(whole, sort_keys=True)
+    return json.dumps({**settings.model_dump(), "protocol": study.protocol.model_dump()}, sort_keys=True)

@@ -59,7 +59,13 @@ class Refine(_Strict):
     probe_warmups: int = Field(1, ge=0)
     probe_repeats: int = Field(2, ge=1)
     early_end: bool = Field(True, description="a probe may end early when its requests agree")
-    cut: bool = Field(False, description="a probe's request may be stopped once it is surely slow")
+    cut: bool = Field(False, description="a probe's request may be stopped once it is surely slow: a lower bound")
+
+
+class Refinement(Refine):
+    """What plan_refinement goes by: an experiment's settings, and the study's protocol."""
+
+    protocol: Protocol = Protocol()
 
 
 def _as_list(value: Any) -> Any:

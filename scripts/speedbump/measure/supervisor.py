@@ -168,7 +168,8 @@ def watch(
     folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
     """
     record = Record()
-    request_limit_s = cell.get("request_limit_s") or float("inf")
+    stops_s = (cell.get("request_limit_s"), (cell.get("probe") or {}).get("stop_at_s"))
+    request_limit_s = min((stop_s for stop_s in stops_s if stop_s is not None), default=float("inf"))
     swap_before_bytes = swap_used_bytes()
     cell_start_s = request_start_s = time.monotonic()
     in_flight = False
