@@ -8,7 +8,7 @@ from pathlib import Path
 
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.stack import StackError
-from speedbump.measure.limits import parse_limits
+from speedbump.grid.study import parse_limits
 from speedbump.measure.place import check_place
 from speedbump.measure.supervisor import RefusedError, check_writable, end_on_signals, measure_cell
 from speedbump.tables import TableError

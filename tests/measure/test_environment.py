@@ -12,11 +12,11 @@ import psutil
 import pytest
 
 from speedbump.grid.models import load_model
+from speedbump.grid.study import Limits, parse_limits
 from speedbump.measure import power, supervisor
 from speedbump.measure.environment import State, find_disturbances, parse_compressed
 from speedbump.measure.failure import FaultError, describe, status_of
 from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
-from speedbump.measure.limits import Limits, parse_limits
 from speedbump.measure.lock import Slot, find_slots, hold_device
 from speedbump.measure.power import Power, parse_low_power_mode, parse_thermal, wait_until_cool
 from speedbump.measure.privacy import without_paths

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from speedbump.grid.models import load_model
+from speedbump.grid.study import Limits
 from speedbump.measure import process, supervisor
-from speedbump.measure.limits import Limits
 from speedbump.tables import REQUESTS, read_table
 
 MODEL = load_model(Path(__file__).parents[1] / "models" / "tiny.yaml")

@@ -14,7 +14,7 @@ ACCELERATOR = "accelerator"
 """Study's word for a device: the one that computes on the machine, MPS before CUDA."""
 
 
-class StudyError(Exception):
+class StudyError(ValueError):
     """The study cannot be run as written; the message is one line naming file, key and what would be right."""
 
 
@@ -32,19 +32,19 @@ class Protocol(_Strict):
 
 
 class Guard(_Strict):
-    """The memory guard: a request is stopped where the machine would begin to freeze."""
+    """The memory guard, in GiB: a request is stopped where the machine would begin to freeze."""
 
     swap_growth_gb: float = Field(4.0, gt=0, description="growth of swap in use since the cell's start")
     free_memory_gb: float = Field(0.5, ge=0, description="memory that must stay available")
-    free_disk_gb: float = Field(5.0, ge=0, description="disk that must stay free")
+    free_disk_gb: float = Field(2.0, ge=0, description="disk that must stay free where the results go")
 
 
 class Limits(_Strict):
     """What stops a cell. Not part of its identity."""
 
-    cell_limit_s: float = Field(7200.0, gt=0)
+    cell_limit_s: float = Field(7200.0, gt=0, description="for the whole cell, the wait for the device apart")
     guard: Guard = Guard()
-    allow_battery: bool = True
+    allow_battery: bool = Field(False, description="measure on battery power too; the cell is flagged")
 
 
 class Refine(_Strict):
@@ -159,6 +159,14 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
     return study
 
 
+def parse_limits(text: str) -> Limits:
+    """Limits from JSON; what it leaves out keeps its default. Raises StudyError."""
+    try:
+        return Limits.model_validate_json(text)
+    except ValidationError as error:
+        raise StudyError(_one_line(error, {}, "--limits", Limits)) from None
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` for the known word nearest to a misspelt one, else the list of known words."""
     known = sorted(known)
@@ -166,13 +174,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
 
 
-def _one_line(error: ValidationError, config: Any, file: str) -> str:
+def _one_line(error: ValidationError, config: Any, file: str, root: type[BaseModel] = Study) -> str:
     """The first mistake in plain words, and how many more there are."""
     mistakes = error.errors(include_url=False)
     first = mistakes[0]
     where = _place(first["loc"], config)
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    return f"{file}: {where}: {_in_words(first)}{more}"
+    return f"{file}: {where}: {_in_words(first, root)}{more}"
 
 
 def _place(loc: tuple[int | str, ...], config: Any) -> str:
@@ -203,11 +211,11 @@ _EXPECTED = {
 }
 
 
-def _in_words(mistake: Any) -> str:
+def _in_words(mistake: Any, root: type[BaseModel]) -> str:
     kind, given = mistake["type"], mistake["input"]
     context = mistake.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"unknown key{nearest(str(mistake['loc'][-1]), _keys_at(mistake['loc']))}"
+        return f"unknown key{nearest(str(mistake['loc'][-1]), _keys_at(mistake['loc'], root))}"
     if kind == "missing":
         return "is missing"
     if kind == "value_error":
@@ -234,7 +242,7 @@ _BLOCKS: dict[str, type[BaseModel]] = {
 }
 
 
-def _keys_at(loc: tuple[int | str, ...]) -> list[str]:
+def _keys_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
     """The keys known in the block where an unknown one stands."""
     blocks = [_BLOCKS[step] for step in loc[:-1] if isinstance(step, str) and step in _BLOCKS]
-    return list((blocks[-1] if blocks else Study).model_fields)
+    return list((blocks[-1] if blocks else root).model_fields)

@@ -1,24 +1,12 @@
 """The memory guard: a cell is stopped before it makes the machine unusable."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from speedbump.grid.study import Guard
+
 GIB = 2**30
-
-
-@dataclass(frozen=True)
-class Guard:
-    """The limits, in GiB.
-
-    swap_growth_gb: swap in use may grow by so much since the cell began.
-    free_memory_gb, free_disk_gb: so much of the machine's memory, and of the results' disk, stays free.
-    """
-
-    swap_growth_gb: float = 4.0
-    free_memory_gb: float = 0.5
-    free_disk_gb: float = 2.0
 
 
 def swap_used_bytes() -> int:

@@ -15,6 +15,7 @@ from typing import Any
 from speedbump.grid.cells import canonical, complete
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
+from speedbump.grid.study import Limits
 from speedbump.measure.environment import (
     State,
     describe_machine,
@@ -25,7 +26,6 @@ from speedbump.measure.environment import (
     read_state,
 )
 from speedbump.measure.guard import breach_of, swap_used_bytes
-from speedbump.measure.limits import Limits
 from speedbump.measure.lock import find_slots, hold_device
 from speedbump.measure.parents import are_alive, find_parents
 from speedbump.measure.place import check_versions
@@ -88,7 +88,7 @@ def measure_cell(
         "environment": {**describe_machine(), **describe_state(run.before), **record.stack},
         "environment_after": describe_state(run.after),
         "speedbump_commit": git_commit(),
-        "limits": asdict(limits),
+        "limits": limits.model_dump(),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
         "wall_s": time.monotonic() - begun_s,
         "supervisor_peak_bytes": peak_rss_bytes(),

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -45,8 +46,10 @@ def main() -> None:
         else:
             measure(task, report)
     except BaseException as error:
+        # First into the log: the supervisor ends this process as soon as it has the report.
+        traceback.print_exc()
         report("failed", status=status_of(error), message=describe(error))
-        raise
+        os._exit(1)
     # Interpreter and driver take their time to unwind, and what they free is freed anyway.
     os._exit(0)
 
