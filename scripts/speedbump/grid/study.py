@@ -222,6 +222,8 @@ def _in_words(mistake: Any, root: type[BaseModel]) -> str:
         return str(context["error"])
     if kind == "literal_error":
         allowed = re.findall(r"'([^']*)'", context["expected"])
+        if given is False and "off" in allowed:
+            return 'YAML reads off as false: write "off", in quotes'
         return f"{given!r} is not known{nearest(str(given), allowed)}"
     if kind in _EXPECTED:
         return f"{given!r} is not {_EXPECTED[kind]}"
