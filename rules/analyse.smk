@@ -37,6 +37,7 @@ rule collect_requests:
         f"{PYTHON}"
         " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
         " --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
+        f" {SHOW_LOG}"
 
 
 rule segment_regimes:
@@ -55,6 +56,7 @@ rule segment_regimes:
         f"{PYTHON}"
         " {input.script:q} {input.requests:q} --series {output.series:q}"
         " --regimes {output.regimes:q} --budgets {output.budgets:q} 2> {log:q}"
+        f" {SHOW_LOG}"
 
 
 rule compare_series:
@@ -70,7 +72,7 @@ rule compare_series:
     params:
         folder=lambda wildcards, output: os.path.dirname(output.comparisons),
     shell:
-        f"{PYTHON}" " {input.script:q} {params.folder:q} --out {output.comparisons:q} 2> {log:q}"
+        f"{PYTHON}" " {input.script:q} {params.folder:q} --out {output.comparisons:q} 2> {log:q}" f" {SHOW_LOG}"
 
 
 rule check_claims:
@@ -89,3 +91,4 @@ rule check_claims:
     shell:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
+        f" {SHOW_LOG}"

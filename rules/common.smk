@@ -17,7 +17,8 @@ from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
 from speedbump.grid.stack import StackError, find_stack
-from speedbump.grid.study import StudyError, read_study
+from speedbump.grid.study import StudyError, read_call, read_study
+from speedbump.grid.suggestion import partial_report
 from speedbump.grid.work import describe_study, describe_work, write_work
 from speedbump.measure.devices import probe_devices
 
@@ -33,7 +34,6 @@ TARGETS = (
     "draw_charts",
     "build_site",
 )
-CALL_OPTIONS = ("partial", "machine", "stack")  # given by --config, not part of a study
 
 if not workflow.configfiles:
 
@@ -46,24 +46,21 @@ def say(line):
 
 
 STUDY_FILE = os.path.relpath(workflow.configfiles[-1])
-PARTIAL = str(config.get("partial", False)).lower() == "true"
 
 try:
     if len(workflow.configfiles) > 1:
         raise StudyError("--configfile: two studies at once would be merged into one; give one")
-    STUDY = read_study(
-        {k: v for k, v in config.items() if k not in CALL_OPTIONS},
-        STUDY_FILE,
-        reserved=TARGETS,
-    )
+    CALL = read_call(config)
+    STUDY = read_study(config, STUDY_FILE, reserved=TARGETS)
     MODELS = load_models(Path(STUDY.models))
-    MACHINE = config.get("machine") or find_machine()
-    STACK = config.get("stack") or find_stack()
+    MACHINE = CALL.machine or find_machine()
+    STACK = CALL.stack or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
     GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
 except (StudyError, ModelError, StackError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
+PARTIAL = CALL.partial
 RUNS = f"results/runs/{MACHINE}/{STACK}"
 WHOLE = f"results/studies/{STUDY.study}"
 OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
@@ -88,7 +85,18 @@ def words(*parts):
 
 PYTHON = words(sys.executable)
 MEASURING_PYTHON = words(*USERS_THREADS, sys.executable)
-MEASURING_OPTIONS = words("--models", STUDY.models, "--limits", STUDY.limits.model_dump_json())
+MEASURING_OPTIONS = words(
+    "--machine", MACHINE, "--stack", STACK, "--models", STUDY.models, "--limits", STUDY.limits.model_dump_json()
+)
+
+SHOW_LOG = "|| {{ cat {log:q} >&2; exit 1; }}"  # with rules quiet, Snakemake shows no failed job's log
+
+
+def parameters(cell):
+    """Canonical JSON of one of the study's cells, by its id."""
+    if cell not in CELLS:
+        raise WorkflowError(f"{cell}: no cell of {STUDY_FILE}, or planned for another stack")
+    return CELLS[cell]
 
 
 def run_file(cell):
@@ -110,9 +118,13 @@ def refined(experiment, plan):
 SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
 
 # Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
-for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
-    if plan.parent.name in SCAN:
-        refined(plan.parent.name, plan)
+try:
+    for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
+        settings = REFINE.get(plan.parent.name)
+        if settings and int(plan.stem) <= settings.rounds:
+            refined(plan.parent.name, plan)
+except StudyError as mistake:
+    sys.exit(f"speedbump: {mistake}")
 
 write_work(Path(WORK), RUNS, CELLS, MODELS)
 

@@ -1,11 +1,10 @@
 # In: the parameters of a cell.
-# Out: results/runs/<machine>/<stack>/<cell>.parquet, its requests; shared by all studies.
+# Out: results/runs/<machine>/<stack>/<cell>.parquet, its requests; shared by all studies. Only this machine's
+# and stack's files are made: those of others are kept, and cannot be made here.
 
 
 wildcard_constraints:
     cell=r"[^/]+\.[0-9a-f]{12}",
-    machine=r"[^/]+",
-    stack=r"[^/]+",
 
 
 if not PARTIAL:
@@ -15,17 +14,15 @@ if not PARTIAL:
         input:
             script=ancient("scripts/measure_cell.py"),
         output:
-            run="results/runs/{machine}/{stack}/{cell}.parquet",
+            run=f"{RUNS}/{{cell}}.parquet",
         log:
-            "results/logs/measure_cell/{machine}/{stack}/{cell}.log",
+            f"results/logs/measure_cell/{MACHINE}/{STACK}/{{cell}}.log",
         priority: lambda wildcards: measuring_order(wildcards.cell, STUDY.protocol.seed)
         resources:
             accelerator=1,
         params:
-            cell=lambda wildcards: CELLS[wildcards.cell],
+            cell=lambda wildcards: parameters(wildcards.cell),
         shell:
             f"{MEASURING_PYTHON}"
-            " {input.script:q} --cell {params.cell:q}"
-            " --machine {wildcards.machine:q} --stack {wildcards.stack:q}"
-            " --out {output.run:q} --log {log:q}"
+            " {input.script:q} --cell {params.cell:q} --out {output.run:q} --log {log:q}"
             f" {MEASURING_OPTIONS}"

@@ -30,3 +30,4 @@ if not PARTIAL:
             f"{PYTHON}"
             " {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
             " --round {wildcards.round} --earlier {params.earlier:q} --out {output.plan:q} 2> {log:q}"
+            f" {SHOW_LOG}"

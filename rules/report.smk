@@ -8,13 +8,13 @@ if WORKLOAD:
     rule copy_workload:
         """Keep the lengths that the application uses beside the tables they are held against."""
         input:
-            workload=STUDY.workload,
+            workload=lambda wildcards: STUDY.workload,
         output:
             kept=f"{OUT}/workload.csv",
         log:
             f"{OUT}/logs/copy_workload.log",
         shell:
-            "cp {input.workload:q} {output.kept:q} 2> {log:q}"
+            "cp {input.workload:q} {output.kept:q} 2> {log:q}" f" {SHOW_LOG}"
 
 
 rule draw_charts:
@@ -40,6 +40,7 @@ rule draw_charts:
     shell:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
+        f" {SHOW_LOG}"
 
 
 rule build_site:
@@ -66,3 +67,4 @@ rule build_site:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --charts {input.charts:q} --reference config/reference"
         " --templates reports --out {params.site:q} 2> {log:q}"
+        f" {SHOW_LOG}"

@@ -39,12 +39,10 @@ def main() -> None:
     write_table(summarise_cells(runs.requests, wall_s), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(describe_environments(runs.records), args.out / "environment.json")
-    progress = [
-        {"name": name, "cells": len(paths), "done": sum(Path(path).exists() for path in paths)}
-        for name, paths in experiments.items()
-    ]
+    planned = {path for paths in experiments.values() for path in paths}
+    progress = {"planned": len(planned), "done": sum(Path(path).exists() for path in planned)}
     following = suggest_next(args.study["suggests"], own.records, args.devices)
-    _write_json({**args.study, "experiments": progress, **following}, args.out / "study.json")
+    _write_json({**args.study, "runs": progress, **following}, args.out / "study.json")
     for fault in runs.faults.iter_rows(named=True):
         print(f"{fault['problem']}: {fault['message']}", file=sys.stderr)
 

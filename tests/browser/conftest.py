@@ -44,4 +44,5 @@ def showcase(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def first_look(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with one smooth curve and the published one."""
-    return build(simulate(tmp_path_factory.mktemp("first"), simulated.first_look(), default_look=True, partial=True))
+    folder = tmp_path_factory.mktemp("first")
+    return build(simulate(folder, simulated.first_look(), compare_with_paper=True, partial=True))

@@ -81,7 +81,7 @@ def test_when_chooses_by_the_machine():
     ("axes", "line"),
     [
         ({"model": "tinny"}, "x.yaml: experiments[scan].model: 'tinny' is not known; did you mean 'tiny'?"),
-        ({"n_gen": None}, "x.yaml: experiments[scan].n_gen: is missing: name the budgets"),
+        ({"n_gen": None}, "x.yaml: experiments[scan].n_gen: is empty: name at least one value"),
         ({"exclude": [{"n_gen": "8-32+8"}]}, "x.yaml: experiments[scan]: the grid is empty"),
         ({"exclude": [{"n_gen": 9}]}, "x.yaml: experiments[scan].exclude[0]: no cell agrees with it"),
         ({"device": "cuda"}, "x.yaml: experiments: nothing to measure on this machine (scan: no cuda"),
@@ -162,3 +162,31 @@ def test_ids_are_as_many_as_cells_and_survive_a_round_trip(axes):
         size *= len(axes.get(name, [0]))
     size *= len(axes.get("n_gen", range(4))) * (3 if axes.get("batch") == "1-4*2" else 1)
     assert len(cells) == size
+
+
+def test_budgets_may_be_left_out_for_a_replay_alone():
+    study = {"study": "s", "title": "S", "experiments": [{"name": "scan", "model": "tiny", "lifetime": "persistent"}]}
+    for order in (["ascending", "replay"], ["ascending"]):
+        study["experiments"][0]["order"] = order
+        with pytest.raises(StudyError, match=r"n_gen: is missing: name the budgets"):
+            expand_study(read_study(study, "x.yaml"), "x.yaml", MODELS, lambda: CPU)
+
+
+def test_a_replays_lengths_are_held_against_the_models_positions(tmp_path):
+    file = tmp_path / "w.csv"
+    file.write_text("n_gen\n8\n99999\n")
+    with pytest.raises(StudyError, match="budget 99999 = 100064 tokens, but tiny has 512 positions"):
+        grid(lifetime="persistent", order="replay", workload=str(file))
+    for content, says in [("a,b\n1,2\n", "has no column n_gen"), ("n_gen\nmany\n", "not a whole number in n_gen")]:
+        file.write_text(content)
+        with pytest.raises(StudyError, match=says):
+            grid(lifetime="persistent", order="replay", workload=str(file))
+
+
+def test_an_applications_lengths_are_looked_at_before_anything_is_measured(tmp_path):
+    file = tmp_path / "w.csv"
+    file.write_text("bananas\n3\n")
+    scan = {"name": "a", "model": "tiny", "n_gen": 8}
+    study = {"study": "s", "title": "S", "workload": str(file), "experiments": [scan]}
+    with pytest.raises(StudyError, match=r"x\.yaml: workload: .*w\.csv has no column n_prompt and n_gen"):
+        expand_study(read_study(study, "x.yaml"), "x.yaml", MODELS, lambda: CPU)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedbump.grid.study import StudyError, read_study
+from speedbump.grid.study import StudyError, read_call, read_study
 
 
 def study(**changes):
@@ -32,7 +32,10 @@ def test_values_lists_and_ranges_become_lists():
         (study(title=None), "title: None is not text"),
         (study(study="My Study"), "study: 'My Study' must be lower-case letters"),
         (experiment(dtype="fp32"), "experiments[scan].dtype[0]: 'fp32' is not known; "),
-        (experiment(kv_cache=["dynamic", False]), 'experiments[scan].kv_cache[1]: YAML reads off as false: write "off"'),
+        (
+            experiment(kv_cache=["dynamic", False]),
+            "experiments[scan].kv_cache[1]: YAML reads off as false",
+        ),
         (experiment(dtyp="float32"), "experiments[scan].dtyp: unknown key; did you mean 'dtype'?"),
         (
             experiment(device="gpu"),
@@ -47,6 +50,10 @@ def test_values_lists_and_ranges_become_lists():
         ),
         (experiment(exclude=[{"n_gne": 8}]), "experiments[scan].exclude[0].n_gne: unknown key; did you mean 'n_gen'?"),
         (experiment(refine={"width": 0}), "experiments[scan].refine.width: 0 must be greater"),
+        (experiment(between_requests=5), "experiments[scan].between_requests[0]: 5 is not text"),
+        (experiment(dtype=None), "experiments[scan].dtype: is empty"),
+        (study(protocol={"request_limit_s": float("inf")}), "protocol.request_limit_s: inf must be a finite number"),
+        (study(partail=True), "partail: unknown key; did you mean 'partial'?"),
         (experiment(name="Scan"), "experiments[Scan].name: 'Scan' must be lower-case"),
         (experiment(model=3), "experiments[scan].model[0]: 3 is not text"),
         (experiment(name="measure_cell"), "experiments: 'measure_cell' is the name of a rule"),
@@ -64,3 +71,17 @@ def test_a_mistake_is_one_line_with_file_and_key(config, line):
 def test_several_mistakes_are_counted():
     with pytest.raises(StudyError, match=r"\(and 1 more\)"):
         read_study(study(protocol={"repeats": 0, "warmups": -1}), "x.yaml")
+
+
+def test_a_call_may_say_how_it_differs_and_nothing_strange():
+    assert read_call({"partial": "true", "study": "s"}).partial is True
+    assert read_call({"partial": False, "machine": "apple-m3-max-36gb"}).machine == "apple-m3-max-36gb"
+    assert read_call({"stack": "macos-14.8_torch-2.8.0+cpu_transformers-5.0.0"}).stack
+    for given, says in [
+        ({"partial": 1}, "--config: partial: 1 is not true or false"),
+        ({"machine": "../../evil"}, "--config: machine: '../../evil' must be lower-case letters and digits, or . _ -"),
+        ({"stack": "My Stack"}, "--config: stack: 'My Stack' must be"),
+    ]:
+        with pytest.raises(StudyError) as refusal:
+            read_call(given)
+        assert str(refusal.value).startswith(says)

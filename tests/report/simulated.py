@@ -100,9 +100,9 @@ def simulate(
         "partial": False,
         "next_command": None,
         "next_hours": None,
-        "experiments": [{"name": "baseline", "cells": done, "done": done}],
+        "runs": {"planned": done, "done": done},
         "protocol": {"warmups": 3, "repeats": 5, "seed": 1, "request_limit_s": 600},
-        "default_look": False,
+        "compare_with_paper": False,
         "model_titles": {
             "gpt2-medium": "GPT-2 Medium",
             "gpt2-large": "GPT-2 Large",
@@ -414,4 +414,4 @@ def first_look() -> list[Line]:
 if __name__ == "__main__":
     kinds = {"showcase": showcase, "first_look": first_look, "large": large, "empty": list}
     kind = sys.argv[2] if len(sys.argv) > 2 else "showcase"
-    simulate(Path(sys.argv[1]), kinds[kind](), default_look=kind == "first_look")
+    simulate(Path(sys.argv[1]), kinds[kind](), compare_with_paper=kind == "first_look")

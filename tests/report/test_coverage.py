@@ -30,9 +30,9 @@ def test_finding(tmp_path: Path, line: Line, finding: str) -> None:
 
 
 def test_what_is_planned_and_not_there_is_counted(tmp_path: Path) -> None:
-    found = covered(tmp_path, Line(), experiments=[{"name": "baseline", "cells": 8, "done": 6}])
+    found = covered(tmp_path, Line(), runs={"planned": 8, "done": 6})
     assert found.finding == "6 of 8 runs finished; 2 are not there"
-    assert covered(tmp_path, experiments=[]).finding == "No run is planned or measured"
+    assert covered(tmp_path, runs={"planned": 0, "done": 0}).finding == "No run is planned or measured"
 
 
 def test_grid_of_words_for_few_lengths(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_order_is_the_page_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["showcase", "first_look", "empty"])
 def test_every_figure_is_drawn_and_every_chart_is_shown(tmp_path: Path, kind: str) -> None:
     lines = {"showcase": simulated.showcase, "first_look": simulated.first_look, "empty": list}[kind]()
-    study = read_study(simulate(tmp_path, lines, default_look=kind == "first_look"))
+    study = read_study(simulate(tmp_path, lines, compare_with_paper=kind == "first_look"))
     drawing = draw_study(study, read_published(REFERENCE))
     drawn = [chart.name for chart in drawing.charts]
     found = sections(study).values()

@@ -93,7 +93,7 @@ def test_five_stacks_on_five_machines(tmp_path: Path) -> None:
 
 
 def test_first_look_shows_the_published_curve(tmp_path: Path) -> None:
-    site = build(simulate(tmp_path, simulated.first_look(), default_look=True))
+    site = build(simulate(tmp_path, simulated.first_look(), compare_with_paper=True))
     page = (site / "index.html").read_text()
     for mark in ("W. F. Hendria, arXiv 2605.08913", "not on this machine", "paper v2", "author draft of 2026-05-05"):
         assert mark in page

@@ -1,10 +1,12 @@
 """Cells worth measuring again: those that failed, could not be read, or were disturbed."""
 
+import json
 import shlex
 from pathlib import Path
 
 import polars as pl
 
+from speedbump.grid.suggestion import choice_of
 from speedbump.tables import CELLS, FAULTS, read_table
 
 LASTING = ("ok", "unsupported")
@@ -12,23 +14,23 @@ LASTING = ("ok", "unsupported")
 
 
 def runs_to_repeat(folder: Path) -> list[str]:
-    """Run files of a study's failed, unreadable and disturbed cells, those of other machines' bundles apart. A stop at
-    the request limit is an answer, and stays.
+    """Run files of the study's failed, unreadable and disturbed cells on the machine and stack that measure now:
+    what another stack or machine measured cannot be measured again here. A stop at the request limit is an
+    answer, and stays.
     """
+    study = json.loads((folder / "study.json").read_text())
+    here = Path("results", "runs", study["machine"], study["stack"])
     cells = read_table(folder / "cells.parquet", CELLS)
     faults = read_table(folder / "faults.parquet", FAULTS)
     limit = (pl.col("outcome") == "stopped") & pl.col("message").str.contains("request limit")
     again = cells.filter(
-        ~(pl.col("outcome").is_in(LASTING) | limit.fill_null(False)) | pl.col("disturbed").is_not_null()
+        (pl.col("machine") == study["machine"]) & (pl.col("stack") == study["stack"]),
+        ~(pl.col("outcome").is_in(LASTING) | limit.fill_null(False)) | pl.col("disturbed").is_not_null(),
     )
-    files = [
-        f"results/runs/{row['machine']}/{row['stack']}/{row['cell']}.parquet" for row in again.iter_rows(named=True)
-    ]
-    here = [file for file in files if Path(file).exists()]
-    return list(dict.fromkeys([*faults.filter(pl.col("cell").is_not_null())["file"], *here]))
+    unreadable = [file for file in faults.filter(pl.col("cell").is_not_null())["file"] if Path(file).parent == here]
+    return list(dict.fromkeys([*unreadable, *(str(here / f"{cell}.parquet") for cell in again["cell"])]))
 
 
 def repeat_command(files: list[str], configfile: str) -> str:
     """The line that measures exactly these runs again."""
-    chosen = [] if configfile == "config/config.yaml" else ["--configfile", configfile]
-    return shlex.join(["snakemake", "--cores", "1", *chosen, "-R", *files])
+    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile), "-R", *files])

@@ -3,7 +3,7 @@
 import csv
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,14 +36,14 @@ def expand_study(
     Raises StudyError for anything that could not run as written; an absent device is a notice,
     unless the study requires it.
     """
-    if study.workload is not None and not Path(study.workload).is_file():
-        raise StudyError(f"{file}: workload: {study.workload} is not there")
+    if study.workload is not None:
+        _check_columns(study.workload, f"{file}: workload", ["n_prompt", "n_gen"])
     combined = {
         experiment.name: _combinations(experiment, _where(experiment, file)) for experiment in study.experiments
     }
     for experiment in study.experiments:
         for axes in combined[experiment.name]:
-            _check(axes, _where(experiment, file), models)
+            _check(axes, _replay(axes, experiment, file), _where(experiment, file), models)
     computes = find_devices()
     accelerator = next((device for device in ("mps", "cuda") if computes.get(device)), None)
     for required in study.requires:
@@ -64,7 +64,7 @@ def expand_study(
         if absent:
             devices = " and ".join(sorted(absent))
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
-        cells = _with_sequences(kept, experiment, _where(experiment, file), study)
+        cells = _with_sequences(kept, experiment, file, study)
         grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
     if not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
@@ -96,7 +96,7 @@ def _combinations(experiment: Experiment, where: str) -> list[dict[str, Any]]:
 
 
 def _product(axes: Mapping[str, list[Any]], where: str) -> Iterator[dict[str, Any]]:
-    if "n_gen" not in axes and "replay" not in axes.get("order", ()):
+    if "n_gen" not in axes and axes.get("order") != ["replay"]:
         raise StudyError(f"{where}.n_gen: is missing: name the budgets, such as 128-768+128")
     choices = [axes.get(axis.name, [DEFAULTS[axis.name]]) for axis in AXES]
     size = 1
@@ -112,18 +112,19 @@ def _agrees(cell: Mapping[str, Any], block: BaseModel) -> bool:
     return all(cell[name] in values for name, values in named_axes(block).items())
 
 
-def _check(axes: Mapping[str, Any], where: str, models: Mapping[str, Model]) -> None:
-    """Refuse what cannot be measured whatever the machine."""
+def _check(axes: Mapping[str, Any], replay: list[int], where: str, models: Mapping[str, Model]) -> None:
+    """Refuse what cannot be measured whatever the machine. ``replay``: budgets in place of the cell's own."""
     model = models.get(axes["model"])
     if model is None:
         raise StudyError(f"{where}.model: {axes['model']!r} is not known{nearest(axes['model'], models)}")
     if axes["weights"] == "pretrained" and model.pretrained is None:
         raise StudyError(f"{where}.weights: {axes['model']} names no pretrained weights; add them to its file")
-    if axes["n_gen"] is not None:
-        length = axes["n_prompt"] + axes["n_gen"]
-        if model.positions is not None and length > model.positions:
+    if model.positions is not None:
+        n_gen = max(replay or [axes["n_gen"]])
+        length = axes["n_prompt"] + n_gen
+        if length > model.positions:
             raise StudyError(
-                f"{where}.n_gen: prompt {axes['n_prompt']} + budget {axes['n_gen']} = {length} tokens, but "
+                f"{where}.n_gen: prompt {axes['n_prompt']} + budget {n_gen} = {length} tokens, but "
                 f"{axes['model']} has {model.positions} positions: budgets up to {model.positions - axes['n_prompt']}"
             )
     if axes["lifetime"] == "fresh" and axes["order"] != DEFAULTS["order"]:
@@ -133,7 +134,7 @@ def _check(axes: Mapping[str, Any], where: str, models: Mapping[str, Model]) -> 
 
 
 def _with_sequences(
-    cells: list[dict[str, Any]], experiment: Experiment, where: str, study: Study
+    cells: list[dict[str, Any]], experiment: Experiment, file: str, study: Study
 ) -> Iterator[dict[str, Any]]:
     """Fresh cells as they are; those of one persistent process joined into one, its budgets in order."""
     together: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -147,7 +148,7 @@ def _with_sequences(
         first = {**group[0], "n_gen": None}
         budgets = [cell["n_gen"] for cell in group]
         if first["order"] == "replay":
-            budgets = _workload(experiment, where)
+            budgets = _replay(first, experiment, file)
         elif first["order"] == "shuffled":
             random.Random(study.protocol.seed).shuffle(budgets)
         else:
@@ -155,20 +156,39 @@ def _with_sequences(
         yield {**first, "sequence": budgets}
 
 
-def _workload(experiment: Experiment, where: str) -> list[int]:
-    """The lengths of the experiment's workload file, in its order."""
+def _replay(axes: Mapping[str, Any], experiment: Experiment, file: str) -> list[int]:
+    """The budgets that a replay goes through, in the order of its file; empty for any other cell."""
+    if axes["order"] != "replay":
+        return []
+    where = f"{_where(experiment, file)}.workload"
     if experiment.workload is None:
-        raise StudyError(f"{where}.workload: order replay needs a CSV with a column n_gen")
+        raise StudyError(f"{where}: order replay needs a CSV with a column n_gen")
+    return _read_budgets(experiment.workload, where)
+
+
+def _check_columns(path: str, where: str, columns: Iterable[str]) -> None:
+    """Raises StudyError when the file is no CSV with these columns."""
     try:
-        with Path(experiment.workload).open(newline="") as lines:
-            lengths = [int(row["n_gen"]) for row in csv.DictReader(lines)]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StudyError(
-            f"{where}.workload: {experiment.workload}: not a CSV with whole numbers in n_gen ({error})"
-        ) from None
-    if not lengths or min(lengths) < 1:
-        raise StudyError(f"{where}.workload: {experiment.workload}: needs lengths of at least one token")
-    return lengths
+        with Path(path).open(newline="", encoding="utf-8-sig") as lines:
+            header = next(csv.reader(lines), [])
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise StudyError(f"{where}: {path} cannot be read as CSV: {error}") from None
+    missing = [column for column in columns if column not in (name.strip() for name in header)]
+    if missing:
+        raise StudyError(f"{where}: {path} has no column {' and '.join(missing)}")
+
+
+def _read_budgets(path: str, where: str) -> list[int]:
+    """The column n_gen of a CSV, in order. Raises StudyError."""
+    _check_columns(path, where, ["n_gen"])
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as lines:
+            budgets = [int(row["n_gen"]) for row in csv.DictReader(lines)]
+    except (csv.Error, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+        raise StudyError(f"{where}: {path}: not a whole number in n_gen ({error})") from None
+    if not budgets or min(budgets) < 1:
+        raise StudyError(f"{where}: {path} needs lengths of at least one token")
+    return budgets
 
 
 def _finish(axes: Mapping[str, Any], study: Study, models: Mapping[str, Model]) -> Cell:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from speedbump.grid.cells import Cell, cell_id, complete, series_id
-from speedbump.grid.study import Study
+from speedbump.grid.study import Study, StudyError
 
 PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
 """What a plan says of a cell; the rest is its series'."""
@@ -17,7 +17,10 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
     A series that the scan no longer has (the study was edited) adds nothing.
     """
     by_series: Mapping[str, Cell] = {series_id(cell, machine, stack): complete(cell) for cell in scan}
-    planned = json.loads(file.read_text())["cells"]
+    try:
+        planned = json.loads(file.read_text())["cells"]
+    except (ValueError, KeyError, TypeError):
+        raise StudyError(f"{file}: is no plan; delete it, and it is made again") from None
     return [
         {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
         for entry in planned

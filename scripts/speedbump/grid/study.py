@@ -19,7 +19,7 @@ class StudyError(ValueError):
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Protocol(_Strict):
@@ -81,7 +81,9 @@ def _as_numbers(value: Any) -> list[int]:
         raise ValueError(str(error)) from error
 
 
-def _rest(value: str) -> str:
+def _rest(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
     if value not in ("nothing", "empty_cache") and not REST.fullmatch(value):
         raise ValueError(f"{value!r} is not nothing, empty_cache, or rest_<seconds>s such as rest_5s")
     return value
@@ -97,7 +99,7 @@ def _field(axis: Axis) -> Any:
         if axis.name == "between_requests":
             value = Annotated[str, BeforeValidator(_rest)]
         kind = Annotated[list[value], BeforeValidator(_as_list)]
-    return (kind | None, Field(None, description=axis.meaning))
+    return (kind, Field(None, description=axis.meaning))
 
 
 _Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
@@ -135,6 +137,27 @@ class Study(_Strict):
     suggests: str | None = Field(None, description="file of the study worth running after this one")
 
 
+def _as_flag(value: Any) -> Any:
+    return {"true": True, "false": False}.get(str(value).lower(), value)
+
+
+class Call(_Strict):
+    """What ``--config`` may say beside the study: how this call of Snakemake differs."""
+
+    partial: Annotated[bool, BeforeValidator(_as_flag)] = Field(False, description="report what is measured so far")
+    machine: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9._-]*$", description="of the nodes that measure")
+    stack: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.+_-]*$", description="of the nodes that measure")
+
+
+def read_call(config: Mapping[str, Any]) -> Call:
+    """The options of the call among all that Snakemake was given. Raises StudyError."""
+    given = {key: value for key, value in config.items() if key in Call.model_fields}
+    try:
+        return Call.model_validate(given)
+    except ValidationError as error:
+        raise StudyError(_one_line(error, given, "--config", Call)) from None
+
+
 def named_axes(block: BaseModel) -> dict[str, list[Any]]:
     """The axes that a block of a study names, with their values."""
     values = ((axis.name, getattr(block, axis.name)) for axis in AXES)
@@ -144,10 +167,10 @@ def named_axes(block: BaseModel) -> dict[str, list[Any]]:
 def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = ()) -> Study:
     """Check what Snakemake loaded from ``file``. ``reserved``: names no experiment may have.
 
-    Raises StudyError.
+    What a call may say beside it is left out. Raises StudyError.
     """
     try:
-        study = Study.model_validate(dict(config))
+        study = Study.model_validate({key: value for key, value in config.items() if key not in Call.model_fields})
     except ValidationError as error:
         raise StudyError(_one_line(error, config, file)) from None
     names = [experiment.name for experiment in study.experiments]
@@ -211,6 +234,15 @@ _EXPECTED = {
 }
 
 
+_ALSO = {
+    "name": "or _, a letter first",
+    "study": "or _ or -, a letter first",
+    "machine": "or . _ -",
+    "stack": "or . _ - +",
+}
+"""What else a name may hold, by its key."""
+
+
 def _in_words(mistake: Any, root: type[BaseModel]) -> str:
     kind, given = mistake["type"], mistake["input"]
     context = mistake.get("ctx", {})
@@ -228,7 +260,7 @@ def _in_words(mistake: Any, root: type[BaseModel]) -> str:
     if kind in _EXPECTED:
         return f"{given!r} is not {_EXPECTED[kind]}"
     if kind == "string_pattern_mismatch":
-        return f"{given!r} must be lower-case letters, digits and _ (or - in a study's name), a letter first"
+        return f"{given!r} must be lower-case letters and digits, {_ALSO[mistake['loc'][-1]]}"
     message = mistake["msg"].replace("Input should be", "must be")
     return f"{given!r} {message}" if kind not in ("too_short",) else "is empty"
 
@@ -247,4 +279,5 @@ _BLOCKS: dict[str, type[BaseModel]] = {
 def _keys_at(loc: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
     """The keys known in the block where an unknown one stands."""
     blocks = [_BLOCKS[step] for step in loc[:-1] if isinstance(step, str) and step in _BLOCKS]
-    return list((blocks[-1] if blocks else root).model_fields)
+    beside = list(Call.model_fields) if root is Study and not blocks else []
+    return [*(blocks[-1] if blocks else root).model_fields, *beside]

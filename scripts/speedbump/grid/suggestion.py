@@ -1,32 +1,62 @@
 """The next study worth running, and its hours on this machine."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from speedbump.grid.cells import Cell, canonical, cell_id
 from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
 from speedbump.grid.expansion import expand_study
-from speedbump.grid.models import load_models
+from speedbump.grid.models import Model, ModelError, load_models
 from speedbump.grid.study import StudyError, read_study
+
+DEFAULT = "config/config.yaml"
+
+
+def choice_of(configfile: str) -> list[str]:
+    """Words that choose a study on Snakemake's command line; none for the default."""
+    return [] if configfile == DEFAULT else ["--configfile", configfile]
+
+
+def partial_report(configfile: str) -> str:
+    """The line that reports what is measured so far."""
+    return " ".join(["snakemake", "--cores", "1", *choice_of(configfile), "--config", "partial=true"])
 
 
 def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices: Path) -> dict[str, Any]:
-    """``next_command`` and ``next_hours`` of the study in ``file``; both None when there is nothing to suggest.
+    """``next_command`` and ``next_hours`` of what is left of the study in ``file``; both None when there is nothing
+    to suggest.
 
     records: metadata of runs made here, which scale the estimate.  devices: the probe's answer.
     """
     nothing = {"next_command": None, "next_hours": None}
-    if file is None or not Path(file).exists():
+    if file is None:
         return nothing
-    study = read_study(yaml.safe_load(Path(file).read_text()), file)
-    models = load_models(Path(study.models))
     try:
-        grid = expand_study(study, file, models, lambda: known_devices(devices))
-    except StudyError:
+        cells, models = _cells_of(file, devices)
+    except (StudyError, ModelError, OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        print(f"no next study is suggested: {' '.join(str(error).split())}", file=sys.stderr)
         return nothing
+    records = list(records)
+    done = {record["cell_id"] for record in records}
     scale = measured_scale(records, models)
-    seconds = sum(estimate_s(cell, models[cell["model"]], scale) for cells in grid.cells.values() for cell in cells)
-    return {"next_command": f"snakemake --cores 1 --configfile {file}", "next_hours": round(seconds / 3600, 2)}
+    waiting = {canonical(cell): cell for cell in cells if cell_id(cell) not in done}
+    left = [estimate_s(cell, models[cell["model"]], scale) for cell in waiting.values()]
+    if not left:
+        return nothing
+    command = " ".join(["snakemake", "--cores", "1", *choice_of(file)])
+    return {"next_command": command, "next_hours": round(sum(left) / 3600, 2)}
+
+
+def _cells_of(file: str, devices: Path) -> tuple[list[Cell], Mapping[str, Model]]:
+    content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
+        raise StudyError(f"{file}: is not a study")
+    study = read_study(content, file)
+    models = load_models(Path(study.models))
+    grid = expand_study(study, file, models, lambda: known_devices(devices))
+    return [cell for cells in grid.cells.values() for cell in cells], models

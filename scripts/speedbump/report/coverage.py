@@ -53,11 +53,12 @@ def coverage(study: Study) -> Coverage:
 def coverage_finding(study: Study) -> str:
     """``68 of 76 runs finished; 6 failed and 2 were stopped``."""
     outcomes = Counter(study.cells["outcome"].to_list())
-    total = max(study.cells.height, study.progress.cells)
+    left = study.progress.left + int(study.faults["cell"].is_not_null().sum())
+    total = study.cells.height + left
     if not total:
         return "No run is planned or measured"
     ok, stopped = outcomes.pop("ok", 0), outcomes.pop("stopped", 0)
-    left, failed = total - study.cells.height, sum(outcomes.values())
+    failed = sum(outcomes.values())
     rest = [f"{failed:,} failed"] if failed else []
     rest += [f"{stopped:,} {'was' if stopped == 1 else 'were'} stopped"] if stopped else []
     rest += [f"{left:,} {'is' if left == 1 else 'are'} not there"] if left else []

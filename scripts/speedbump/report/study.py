@@ -76,14 +76,13 @@ class Study:
         return bool(self.about.get("partial"))
 
     @property
-    def default_look(self) -> bool:
-        """Whether this is the first look that a newcomer gets, which shows the published curves too."""
-        return bool(self.about.get("default_look"))
+    def compare_with_paper(self) -> bool:
+        """Whether the paper's published curves stand beside these."""
+        return bool(self.about.get("compare_with_paper"))
 
     @cached_property
     def progress(self) -> Progress:
-        experiments = self.about.get("experiments") or []
-        return Progress(sum(e["cells"] for e in experiments), sum(e["done"] for e in experiments))
+        return Progress(self.about["runs"]["planned"], self.about["runs"]["done"])
 
     def model_title(self, model: str) -> str:
         return str((self.about.get("model_titles") or {}).get(model) or model)
@@ -103,7 +102,7 @@ def read_study(folder: str | Path) -> Study:
     about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
     lengths = folder / "workload.csv"
-    workload = read_workload(lengths) if lengths.is_file() else None
+    workload = read_workload(lengths) if about.get("workload") else None
     return Study(**tables, about=about, environments=environments, workload=workload)
 
 

@@ -56,12 +56,12 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     charts = []
     for number, curve in enumerate(curves):
         if number < FULL:
-            width = WIDE if len(curves) == 1 and not study.default_look else HALF
+            width = WIDE if len(curves) == 1 and not study.compare_with_paper else HALF
             charts.append(_full(curve, datasets, width))
         else:
             charts.append(_compact(curve, datasets))
     extra: dict[str, Rows] = {}
-    if study.default_look:
+    if study.compare_with_paper:
         chart, extra = draw_published(published)
         charts.append(chart)
     return Drawing(charts, extra)
@@ -74,7 +74,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     if not curves:
         return Section("latency", "Latency", finding, empty="Filled by the first run that finishes.")
     figures = [_figure(curve, curve.spoken, curve_sentence(curve)) for curve in curves[:FULL]]
-    if study.default_look:
+    if study.compare_with_paper:
         figures.append(Figure(("latency-published",), published.heading, published.note))
     return Section(
         anchor="latency",
