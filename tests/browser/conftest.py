@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def showcase(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site with every section."""
-    folder = simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase())
+    folder = simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase(), workload=True)
     (folder / "workload.csv").write_text("n_prompt,n_gen,count\n65,128,900\n65,448,50\n65,600,70\n65,2000,4\n65,?,1\n")
     run_script("check_claims.py", folder, "--reference", REFERENCE, "--out", folder / "claims.parquet")
     return build(folder)

@@ -149,7 +149,7 @@ def test_a_million_rows_take_seconds(tmp_path: Path) -> None:
 def test_report_judges_every_stack_and_shows_a_replay(tmp_path: Path) -> None:
     fixed = "macos-14.8_torch-2.14.0_transformers-4.57.6"
     replay = Line(axes={"lifetime": "persistent", "order": "replay"})
-    folder = simulate(tmp_path, [Line(slow=(Slow(512, 512, 10.0),)), Line(stack=fixed), replay])
+    folder = simulate(tmp_path, [Line(slow=(Slow(512, 512, 10.0),)), Line(stack=fixed), replay], workload=True)
     write(folder, "n_prompt,n_gen,count\n65,128,900\n65,512,100\n")
     slow, smooth = judge(read_study(folder))
     assert (slow.estimate.slow, smooth.estimate.slow) == (0.1, 0)
