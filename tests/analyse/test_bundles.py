@@ -17,6 +17,7 @@ from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs
 from speedbump.grid.cells import axes_of, cell_id, series_id
+from speedbump.report.privacy import scrub_frame, scrub_values
 from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_metadata, read_table, write_table
 
 MACHINE, STACK = "apple-m3-max-36gb", "macos-14.8_torch-2.8.0_transformers-4.57.6"
@@ -80,6 +81,18 @@ def test_a_bundle_says_nothing_that_its_scrub_takes_out(tmp_path, runs):
 
     write_bundle(runs, "paper", AWAY, scrub, tmp_path / "clean.zip")
     assert b"M3" not in (tmp_path / "clean.zip").read_bytes()
+
+
+def test_a_name_that_is_part_of_the_machines_is_no_obstacle(own, tmp_path, runs):
+    names = frozenset({"max", "gpt2"})
+
+    def scrub(frame, record):
+        return scrub_frame(frame, names), scrub_values(record, names)
+
+    write_bundle(runs, "paper", AWAY, scrub, tmp_path / "clean.zip")
+    joined = with_bundles(own, MACHINE, AWAY, [str(tmp_path / "clean.zip")])
+    assert joined.faults.is_empty()
+    assert set(joined.requests["machine"]) == {MACHINE}
 
 
 def test_a_broken_run_is_left_out_and_named(tmp_path, runs):

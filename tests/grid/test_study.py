@@ -32,7 +32,10 @@ def test_values_lists_and_ranges_become_lists():
         (study(title=None), "title: None is not text"),
         (study(study="My Study"), "study: 'My Study' must be lower-case letters"),
         (experiment(dtype="fp32"), "experiments[scan].dtype[0]: 'fp32' is not known; "),
-        (experiment(kv_cache=["dynamic", False]), 'experiments[scan].kv_cache[1]: YAML reads off as false: write "off"'),
+        (
+            experiment(kv_cache=["dynamic", False]),
+            'experiments[scan].kv_cache[1]: YAML reads off as false: write "off"',
+        ),
         (experiment(dtyp="float32"), "experiments[scan].dtyp: unknown key; did you mean 'dtype'?"),
         (
             experiment(device="gpu"),
