@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from speedbump.analyse.curve import LONGEST, LONGEST_S, SHORTEST_S
 from speedbump.grid.axes import AXES, PROTOCOL_FIELDS
 from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.tables import FAULTS, MEMORY_SAMPLES, PHASES, REQUESTS, STATUSES, TableError, read_metadata, read_table
@@ -16,10 +17,6 @@ from speedbump.tables import FAULTS, MEMORY_SAMPLES, PHASES, REQUESTS, STATUSES,
 _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 """Axes that all requests of a run share; a persistent process goes through several budgets."""
 
-LONGEST = 1_000_000
-"""Tokens; a larger budget is no measurement."""
-SHORTEST_S, LONGEST_S = 1e-9, 1e9
-"""A tick of the clock, and thirty years; between them every ratio of two latencies can be computed."""
 DEEPEST = 20
 """How far lists and objects of a record may nest; JSON is written, and scrubbed, a call for every level."""
 
