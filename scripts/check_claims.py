@@ -13,13 +13,23 @@ from speedbump.analyse.claims.measured import Measured, measured_evidence
 from speedbump.analyse.claims.published import published_evidence, published_seconds
 from speedbump.analyse.claims.wording import as_text
 from speedbump.grid.estimate import in_words
-from speedbump.tables import CLAIMS, TABLES, read_table, write_table
+from speedbump.tables import CLAIMS, TABLES, TableError, read_table, write_table
 
 REFERENCE = Path(__file__).parents[1] / "config" / "reference"
 
 
-def main() -> None:
+def main() -> int:
     args = parse_args()
+    try:
+        answer_claims(args)
+    except (OSError, TableError) as error:
+        print(str(error).splitlines()[0], file=sys.stderr)
+        return 2
+    return 0
+
+
+def answer_claims(args: argparse.Namespace) -> None:
+    """Print or write the table of claims. Raises OSError or TableError naming the file that is missing or wrong."""
     claims = read_claims(args.reference)
     checked = [check_claims(claims, published_evidence(args.reference))]
     if args.study:

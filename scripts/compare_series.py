@@ -2,18 +2,24 @@
 """Compare every two series that differ in one axis: KV cache on and off, CPU and accelerator, two machines."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from speedbump.analyse.comparisons import compare_series
-from speedbump.tables import BUDGETS, COMPARISONS, REQUESTS, SERIES, read_table, write_table
+from speedbump.tables import BUDGETS, COMPARISONS, REQUESTS, SERIES, TableError, read_table, write_table
 
 
-def main() -> None:
+def main() -> int:
     args = parse_args()
-    requests, series, budgets = (
-        read_table(args.study / f"{table.name}.parquet", table) for table in (REQUESTS, SERIES, BUDGETS)
-    )
-    write_table(compare_series(requests, series, budgets), COMPARISONS, args.out)
+    try:
+        requests, series, budgets = (
+            read_table(args.study / f"{table.name}.parquet", table) for table in (REQUESTS, SERIES, BUDGETS)
+        )
+        write_table(compare_series(requests, series, budgets), COMPARISONS, args.out)
+    except (OSError, TableError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 def parse_args() -> argparse.Namespace:
@@ -24,4 +30,4 @@ def parse_args() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,5 +1,7 @@
 """Write docs/tables.md, the description of every table, from the tables themselves."""
 
+import argparse
+import sys
 from pathlib import Path
 
 from speedbump.tables import STATUSES, TABLES, Table
@@ -32,5 +34,18 @@ def page() -> str:
     )
 
 
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit status 1 where the page is out of date"
+    )
+    if not parser.parse_args().check:
+        PAGE.write_text(page())
+    elif PAGE.read_text() != page():
+        print(f"{PAGE}: out of date", file=sys.stderr)
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    sys.exit(main())

@@ -22,20 +22,21 @@ def main() -> None:
     args = parse_args()
     try:
         about = json.loads((args.study / "study.json").read_text())
-        cells = read_table(args.study / "cells.parquet", CELLS).filter(machine=about["machine"])
-    except (OSError, TableError) as error:
+        name, machine = str(about["name"]), str(about["machine"])
+        cells = read_table(args.study / "cells.parquet", CELLS).filter(machine=machine)
+    except (OSError, ValueError, LookupError, TypeError, TableError) as error:
         sys.exit(f"make_bundle: {args.study}: not the folder of a measured study: {error}")
     places = cells.select("machine", "stack", "cell").unique(maintain_order=True).rows()
     runs = [Path("results", "runs", machine, stack, f"{cell}.parquet") for machine, stack, cell in places]
-    out = args.out or Path("results", "bundles", f"{about['name']}.{about['machine']}.zip")
+    out = args.out or Path("results", "bundles", f"{name}.{machine}.zip")
     names = identities()
 
     def scrub(frame: pl.DataFrame, record: dict[str, Any]) -> tuple[pl.DataFrame, dict[str, Any]]:
         return scrub_frame(frame, names), scrub_values(record, names)
 
     try:
-        left_out = write_bundle(runs, about["name"], find_origin(about["machine"]), scrub, out)
-    except BundleError as error:
+        left_out = write_bundle(runs, name, find_origin(machine), scrub, out)
+    except (OSError, BundleError, TableError) as error:
         sys.exit(f"make_bundle: {error}")
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)

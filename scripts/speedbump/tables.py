@@ -11,6 +11,8 @@ from speedbump.grid.axes import AXES
 
 VERDICTS = ("smooth", "slow regimes", "excess", "undetermined", "not measured")
 
+PHASES = ("warmup", "measured")
+
 STATUSES = {
     "ok": "generated every token in time",
     "stopped": "stopped by the request limit or the memory guard: at least this slow",
@@ -103,7 +105,7 @@ REQUESTS = Table(
         _i("seed", "of weights and prompt"),
         _s("attention_ran", "attention implementation that really ran; null when no model was built"),
         _i("request", "index of the request in its process, from 0"),
-        _s("phase", "warmup or measured"),
+        _s("phase", " or ".join(PHASES)),
         _s("status", "ok, or what went wrong"),
         _b("lower_bound", "e2e_s is the time until the request was stopped: it is at least this slow"),
         _s("message", "one line on what went wrong; null when ok"),

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import math
 import stat
 import zipfile
 from pathlib import Path
@@ -16,7 +17,8 @@ from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs
 from speedbump.grid.cells import axes_of, cell_id, series_id
-from speedbump.tables import MEMORY_SAMPLES, REQUESTS, write_table
+from speedbump.report.privacy import scrub_frame, scrub_values
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_metadata, read_table, write_table
 
 MACHINE, STACK = "apple-m3-max-36gb", "macos-14.8_torch-2.8.0_transformers-4.57.6"
 HOME, AWAY = "aaaaaaaa", "bbbbbbbb"
@@ -26,7 +28,7 @@ def unscrubbed(frame, record):
     return frame, record
 
 
-def write_run(folder: Path, n_gen: int, machine: str = MACHINE, e2e_s: float = 2.0, **axes) -> Path:
+def write_run(folder: Path, n_gen: int | None, machine: str = MACHINE, e2e_s: float = 2.0, **axes) -> Path:
     cell = {"model": "gpt2", "device": "mps", "n_gen": n_gen, "warmups": 0, "repeats": 2, "seed": 0, **axes}
     place = {"machine": machine, "stack": STACK}
     known = {**axes_of(cell), **place, "series": series_id(cell, machine, STACK), "cell": cell_id(cell)}
@@ -81,6 +83,18 @@ def test_a_bundle_says_nothing_that_its_scrub_takes_out(tmp_path, runs):
     assert b"M3" not in (tmp_path / "clean.zip").read_bytes()
 
 
+def test_a_name_that_is_part_of_the_machines_is_no_obstacle(own, tmp_path, runs):
+    names = frozenset({"max", "gpt2"})
+
+    def scrub(frame, record):
+        return scrub_frame(frame, names), scrub_values(record, names)
+
+    write_bundle(runs, "paper", AWAY, scrub, tmp_path / "clean.zip")
+    joined = with_bundles(own, MACHINE, AWAY, [str(tmp_path / "clean.zip")])
+    assert joined.faults.is_empty()
+    assert set(joined.requests["machine"]) == {MACHINE}
+
+
 def test_a_broken_run_is_left_out_and_named(tmp_path, runs):
     runs[0].write_bytes(b"PAR1")
     (line,) = write_bundle(runs, "paper", AWAY, unscrubbed, tmp_path / "half.zip")
@@ -130,6 +144,31 @@ def forge(target: Path, members: dict[str, bytes], manifest: dict | bytes | None
             archive.writestr(name, content)
         archive.writestr(MANIFEST, told)
     return target
+
+
+def pack(target: Path, runs: list[Path], change) -> Path:
+    """A bundle as write_bundle would make it, but for what ``change`` does to every table and record, and unchecked."""
+    members = {}
+    for run in runs:
+        for file, table in ((run, REQUESTS), (run.with_suffix(".memory.parquet"), MEMORY_SAMPLES)):
+            if file.exists():
+                frame, record = change(read_table(file, table), json.loads(read_metadata(file)["speedbump"]))
+                text = record if isinstance(record, str) else json.dumps(record)
+                write_table(frame, table, target.parent / "member", {"speedbump": text})
+                members["/".join(("runs", *file.parts[-3:]))] = (target.parent / "member").read_bytes()
+    return forge(target, members)
+
+
+def refusal(own, bundle: Path) -> str:
+    """What is said of a bundle that is refused, while the rest goes on."""
+    joined = with_bundles(own, MACHINE, HOME, [str(bundle)])
+    (fault,) = joined.faults.to_dicts()
+    assert fault["problem"] == "refused bundle"
+    assert "\n" not in fault["message"]
+    assert joined.requests.equals(own.requests)
+    assert joined.samples.is_empty()
+    assert joined.records == own.records
+    return fault["message"]
 
 
 def run_of(bundle: Path) -> tuple[str, bytes]:
@@ -273,46 +312,118 @@ def test_a_table_of_another_schema_is_refused(own, tmp_path, bundle):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "says"),
     [
-        {"series": pl.lit("gpt2.mps.0123456789")},
-        {"machine": pl.lit("another-8gb")},
-        {"model": pl.lit("gpt2-large")},
-        {"e2e_s": pl.lit(float("inf"))},
-        {"e2e_s": pl.lit(float("nan"))},
-        {"n_gen": pl.lit(10**15)},
+        ({"series": pl.lit("gpt2.mps.0123456789")}, "not those of its cell"),
+        ({"machine": pl.lit("another-8gb")}, "not those of its cell"),
+        ({"model": pl.lit("gpt2-large")}, "not those of its cell"),
+        ({"seed": 7}, "not those of its cell"),
+        ({"e2e_s": math.inf}, "e2e_s is not a finite number"),
+        ({"ttft_s": math.nan}, "ttft_s is not a finite number"),
+        ({"e2e_s": -1.0}, "e2e_s is no time that passes"),
+        ({"e2e_s": 1e-320}, "e2e_s is no time that passes"),
+        ({"e2e_s": 1e308}, "e2e_s is no time that passes"),
+        ({"sentinel_before_s": 0.0}, "sentinel_before_s is no time that passes"),
+        ({"step_s": pl.lit([0.1, math.nan])}, "step_s is no time that passes"),
+        ({"e2e_s": None}, "a finished request has no e2e_s"),
+        ({"n_gen": 10**15}, "budgets that its cell has not"),
+        ({"n_gen": 129}, "budgets that its cell has not"),
+        ({"n_gen": None}, "budgets that its cell has not"),
+        ({"status": pl.lit("splendid")}, "status is none of ok, stopped"),
+        ({"status": None}, "status is none of"),
+        ({"phase": pl.lit("dreamt")}, "phase is none of warmup, measured"),
+        ({"phase": None}, "phase is none of"),
     ],
 )
-def test_rows_that_are_not_those_of_their_cell_are_refused(own, tmp_path, runs, change):
-    def forge_rows(frame, record):
+def test_rows_that_are_not_those_of_their_cell_are_refused(own, tmp_path, runs, change, says):
+    def alter(frame, record):
         return frame.with_columns(**change), record
 
-    write_bundle(runs, "paper", AWAY, forge_rows, tmp_path / "f.zip")
-    joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
-    assert joined.faults["problem"].to_list() == ["refused bundle"]
-    assert joined.requests.equals(own.requests)
+    assert says in refusal(own, pack(tmp_path / "f.zip", runs, alter))
+    with pytest.raises(BundleError, match=f"not made: .*{says}"):
+        write_bundle(runs, "paper", AWAY, alter, tmp_path / "out.zip")
+    assert not (tmp_path / "out.zip").exists()
+
+
+@pytest.mark.parametrize("budget", [10**15, 0, 2.5])
+def test_a_budget_that_nobody_measures_is_refused(own, tmp_path, budget):
+    run = write_run(tmp_path / "away", int(budget))
+    record = json.loads(read_metadata(run)["speedbump"])
+    record["cell"]["n_gen"] = budget
+    named = run.with_name(f"{cell_id(record['cell'])}.parquet")
+    frame = read_table(run, REQUESTS).with_columns(
+        cell=pl.lit(named.stem), series=pl.lit(series_id(record["cell"], MACHINE, STACK))
+    )
+    write_table(frame, REQUESTS, named, {"speedbump": json.dumps(record)})
+    assert "a budget is not from 1 to" in refusal(own, pack(tmp_path / "f.zip", [named], unscrubbed))
+
+
+def test_budgets_of_a_persistent_process_are_those_of_its_sequence(own, tmp_path):
+    run = write_run(tmp_path / "away", None, lifetime="persistent", sequence=[128, 256])
+
+    def measure(*budgets):
+        return lambda frame, record: (frame.with_columns(n_gen=pl.Series(budgets, dtype=pl.Int64)), record)
+
+    pack(tmp_path / "good.zip", [run], measure(128, 256))
+    assert with_bundles(own, MACHINE, HOME, [str(tmp_path / "good.zip")]).faults.is_empty()
+    assert "budgets that its cell has not" in refusal(own, pack(tmp_path / "f.zip", [run], measure(128, 192)))
+
+
+def test_a_request_may_be_stopped_at_once(own, tmp_path, runs):
+    stopped = {"status": pl.lit("stopped"), "lower_bound": True, "e2e_s": 0.0}
+    pack(tmp_path / "s.zip", runs, lambda frame, record: (frame.with_columns(**stopped), record))
+    assert with_bundles(own, MACHINE, HOME, [str(tmp_path / "s.zip")]).faults.is_empty()
 
 
 def test_samples_that_are_not_those_of_their_run_are_refused(own, tmp_path):
     run = write_run(tmp_path / "away", 128, instrument="memory")
-    (series,) = own.requests["series"].unique()
 
-    def forge_samples(frame, record):
-        return (frame.with_columns(series=pl.lit(series)) if "offset_s" in frame.columns else frame), record
+    def forge_samples(**change):
+        return lambda frame, record: (frame.with_columns(**change) if "offset_s" in frame.columns else frame, record)
 
-    write_bundle([run], "paper", AWAY, forge_samples, tmp_path / "f.zip")
-    joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
-    assert joined.faults["problem"].to_list() == ["refused bundle"]
-    assert joined.samples.is_empty()
+    alien = pl.lit(own.requests["series"][0])
+    assert "not those of its cell" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(series=alien)))
+    assert "budgets" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(n_gen=129)))
+    assert "finite" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(offset_s=math.nan)))
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
 
 
 @pytest.mark.parametrize(
-    "change", [{"environment": "x"}, {"wall_s": "5"}, {"cell": []}, {"cell": {"model": 3}}, {"machine": 7}]
+    "change",
+    [
+        {"environment": "x"},
+        {"wall_s": "5"},
+        {"wall_s": -1},
+        {"wall_s": 10**400},
+        {"cell": []},
+        {"cell": {"model": 3}},
+        {"machine": 7},
+        {"environment": {"x": math.nan}},
+        {"environment": {"x": "\ud800"}},
+    ],
 )
 def test_a_record_of_another_shape_is_refused(own, tmp_path, runs, change):
-    write_bundle(runs, "paper", AWAY, lambda frame, record: (frame, {**record, **change}), tmp_path / "f.zip")
-    joined = with_bundles(own, MACHINE, HOME, [str(tmp_path / "f.zip")])
-    assert joined.faults["problem"].to_list() == ["refused bundle"]
+    refusal(own, pack(tmp_path / "f.zip", runs, lambda frame, record: (frame, {**record, **change})))
+
+
+@pytest.mark.parametrize("value", ["1e999", "-Infinity", nested(30), nested(500), nested(100_000), "{"])
+def test_a_record_that_cannot_be_written_again_is_refused(own, tmp_path, runs, value):
+    def alter(frame, record):
+        return frame, json.dumps({**record, "environment": {"x": 0}}).replace('{"x": 0}', f'{{"x": {value}}}')
+
+    assert "its record cannot be used" in refusal(own, pack(tmp_path / "f.zip", runs, alter))
+
+
+def test_own_runs_are_held_to_the_same(tmp_path, runs):
+    frame, record = read_table(runs[0], REQUESTS), json.loads(read_metadata(runs[0])["speedbump"])
+    write_table(frame.with_columns(e2e_s=-1.0), REQUESTS, runs[0], {"speedbump": json.dumps(record)})
+    write_table(frame, REQUESTS, runs[1], {"speedbump": nested(100_000)})
+    found = read_runs(runs)
+    assert found.faults.select("file", "problem").rows() == [(str(run), "unreadable") for run in runs]
+    assert found.requests.is_empty()
 
 
 def test_bytes_flipped_in_a_parquet_file_never_end_the_analysis(own, tmp_path, bundle):

@@ -74,23 +74,32 @@ def test_a_file_of_a_windows_spreadsheet(tmp_path):
     [
         ("n_gen,e2e_s\n1,1\n2,fast\n", "line 3, column e2e_s: 'fast' is not a number"),
         ("n_gen,e2e_s\n1,1\n2,\n", "line 3, column e2e_s: empty, expected a number"),
-        ("n_gen,e2e_s\n1,1\n2,-1\n", "line 3, column e2e_s: -1 is not above 0"),
-        ("n_gen,e2e_s\n1,1\n2,nan\n", "line 3, column e2e_s: nan is not above 0"),
+        ("n_gen,e2e_s\n1,1\n2,-1\n", "line 3, column e2e_s: -1 is not from 1e-09 to 1,000,000,000"),
+        ("n_gen,e2e_s\n1,1\n2,nan\n", "line 3, column e2e_s: nan is not from 1e-09 to"),
         ("n_gen,e2e_s\n1.5,1\n", "line 2, column n_gen: '1.5' is not a whole number"),
-        ("n_gen,e2e_s\n0,1\n", "line 2, column n_gen: 0 is not at least 1"),
+        ("n_gen,e2e_s\n0,1\n", "line 2, column n_gen: 0 is not from 1 to 1,000,000"),
+        (f"n_gen,e2e_s\n1{'0' * 400},1\n", "line 2, column n_gen: 1000"),
+        ("n_gen,e2e_s\n1,1e-320\n2,1\n", "line 2, column e2e_s: 1e-320 is not from"),
+        ("n_gen,e2e_s\n1,1\n2,1e308\n", "line 3, column e2e_s: 1e308 is not from"),
         ("n_gen,e2e_s,lower_bound\n1,1,maybe\n", "line 2, column lower_bound: 'maybe' is neither true nor false"),
         ("n_gen,e2e_s\n1,1,7\n", "line 2: more values than the 2 columns"),
         ("n_gen,time\n1,1\n", "line 1: needs the columns n_gen, e2e_s or n_gen, e2e_s_mean; found n_gen, time"),
         ("n_gen,e2e_s\n", "line 2: no rows"),
         ("", "line 1: needs the columns"),
         ("n_gen,e2e_s_mean\n1,1\n1,2\n", "line 3, column n_gen: 1 stands on line 2 already"),
-        ("n_gen,e2e_s_mean,e2e_s_sd\n1,1,-1\n", "line 2, column e2e_s_sd: -1 is negative"),
+        ("n_gen,e2e_s_mean,e2e_s_sd\n1,1,-1\n", "line 2, column e2e_s_sd: -1 is not from 0 to"),
     ],
 )
 def test_a_bad_file_is_told_with_line_and_column(tmp_path, text, told):
     with pytest.raises(CsvError, match=r"bad\.csv") as error:
         read_csv_curves(write(tmp_path / "bad.csv", text))
     assert told in str(error.value)
+
+
+def test_latencies_as_far_apart_as_they_may_be_can_be_compared(tmp_path):
+    rows = [f"{32 * k},{1e-9 if k % 2 else 1e9}" for k in range(1, 21)]
+    done = run(write(tmp_path / "far.csv", "\n".join(["n_gen,e2e_s", *rows])))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_exit_status_is_2_for_a_bad_file_and_0_for_an_undetermined_one(tmp_path):

@@ -1,5 +1,7 @@
 """Model files: what is read from them, and the one line that says what is wrong."""
 
+import math
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,10 @@ def test_sizes_are_read_whatever_the_family_calls_them():
             {"architecture": {"n_layer": 2}},
             "architecture.model_type: must be a model type of transformers, such as gpt2",
         ),
+        (
+            {"architecture": {**GPT2, "released": date(2019, 2, 14)}},
+            "architecture.released: cannot be written as JSON: Object of type date is not JSON serializable",
+        ),
         ({"pretrained": {"folder": "a", "gguf": "b"}}, "pretrained: give exactly one of hub, folder, gguf"),
         ({"pretrained": {"hub": "a/b"}}, "pretrained: revision goes with hub, so that the weights stay the same"),
         ({"pretrained": {"fodler": "a"}}, "pretrained.fodler: unknown; did you mean folder?"),
@@ -60,6 +66,12 @@ def test_what_is_wrong_is_said_on_one_line(write, content, message):
     with pytest.raises(ModelError) as caught:
         load_model(path)
     assert str(caught.value) == f"{path}: {message}"
+
+
+def test_an_infinity_within_an_architecture_is_refused(write):
+    path = write(architecture={**GPT2, "rope": {"factor": [math.inf]}})
+    with pytest.raises(ModelError, match=r"mine\.yaml: architecture\.rope: cannot be written as JSON: Out of range"):
+        load_model(path)
 
 
 def test_a_file_that_is_no_yaml_and_a_folder_without_files(tmp_path):

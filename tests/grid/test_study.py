@@ -26,6 +26,7 @@ def test_values_lists_and_ranges_become_lists():
         (study(protocol={"warmup": 2}), "protocol.warmup: unknown key; did you mean 'warmups'?"),
         (study(protocol={"repeats": "five"}), "protocol.repeats: 'five' is not a whole number"),
         (study(protocol={"repeats": 0}), "protocol.repeats: 0 must be greater than or equal to 1"),
+        (study(limits={"cell_limit_s": float("inf")}), "limits.cell_limit_s: inf must be a finite number"),
         (study(experimnets=[]), "experimnets: unknown key; did you mean 'experiments'?"),
         (study(experiments=[]), "experiments: is empty"),
         (study(experiments="scan"), "experiments: 'scan' is not a list"),

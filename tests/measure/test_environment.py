@@ -20,7 +20,7 @@ from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
 from speedbump.measure.lock import Slot, find_slots, hold_device
 from speedbump.measure.power import Power, parse_low_power_mode, parse_thermal, wait_until_cool
 from speedbump.measure.privacy import without_paths
-from speedbump.measure.progress import Progress, describe_time
+from speedbump.measure.progress import Progress
 from speedbump.tables import STATUSES
 
 MAINS = Power("mains", False, "nominal")
@@ -177,10 +177,6 @@ def test_progress_without_a_list_counts_nothing(monkeypatch):
     stream = io.StringIO()
     Progress({"model": "gpt2", "device": "cpu", "sequence": [1, 2]}, 4, stream)
     assert stream.getvalue() == "gpt2 on cpu, 2 budgets\n"
-
-
-def test_durations_are_in_the_unit_a_person_would_use():
-    assert [describe_time(seconds) for seconds in (42, 600, 36_000)] == ["42 s", "10 min", "10.0 h"]
 
 
 def test_macos_is_kept_awake_until_the_cell_is_over(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ import polars as pl
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from speedbump.analyse.runs import read_runs, samples_file
-from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_metadata, read_table, write_table
+from speedbump.analyse.runs import Runs, read_record, read_runs, samples_file
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_table, write_table
 
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"runs/[a-z0-9._~-]{1,120}/[a-z0-9._+-]{1,200}/[a-z0-9.-]{1,200}\.parquet")
@@ -60,7 +60,7 @@ class Manifest(BaseModel):
 def write_bundle(runs: Iterable[Path], study: str, origin: str, scrub: Scrub, out: Path) -> list[str]:
     """Pack run files, scrubbed; returns a line for each that is left out because it cannot be read.
 
-    Raises BundleError when none can be.
+    Raises BundleError when none can be, or when nobody could use the bundle that comes of it.
     """
     files = list(runs)
     found = read_runs(files)
@@ -80,6 +80,10 @@ def write_bundle(runs: Iterable[Path], study: str, origin: str, scrub: Scrub, ou
                 raise BundleError(f"{out}: not made: no run can be read")
             manifest = Manifest(format=1, study=study, origin=origin, files=entries)
             archive.writestr(MANIFEST, manifest.model_dump_json(indent=1))
+        try:
+            read_bundle(half)
+        except BundleError as error:
+            raise BundleError(f"{out}: not made: {str(error).removeprefix(f'{half}: ')}") from None
         half.replace(out)
     return found.faults["message"].to_list()
 
@@ -89,10 +93,26 @@ def _scrubbed(run: Path, scrub: Scrub, folder: Path) -> Iterator[tuple[str, byte
     for file, table in ((run, REQUESTS), (samples_file(run), MEMORY_SAMPLES)):
         if not file.exists():
             continue
-        frame, record = scrub(read_table(file, table), json.loads(read_metadata(file)["speedbump"]))
+        frame, record = scrub(read_table(file, table), read_record(file))
         clean = folder / "clean.parquet"
         write_table(frame, table, clean, {"speedbump": json.dumps(record, sort_keys=True)})
         yield "/".join(("runs", *file.parts[-3:])), clean.read_bytes()
+
+
+def read_bundle(bundle: Path) -> tuple[Runs, str]:
+    """A bundle's runs and origin. Raises BundleError unless each of its runs can be used."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        manifest = unpack_bundle(bundle, folder)
+        files = [file for file in manifest.files if not file.endswith(".memory.parquet")]
+        try:
+            runs = read_runs(folder / file for file in files)
+        except pl.exceptions.PanicException as error:
+            raise BundleError(f"{bundle}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+        if not runs.faults.is_empty():
+            message = str(runs.faults["message"][0]).replace(f"{folder}/", "")
+            raise BundleError(f"{bundle}: {message}")
+    return runs, manifest.origin
 
 
 def unpack_bundle(bundle: Path, folder: Path) -> Manifest:

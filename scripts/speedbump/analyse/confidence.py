@@ -1,4 +1,4 @@
-"""Intervals: of a centre, of a mean, of a slow-down."""
+"""Intervals: of a centre, of a slow-down."""
 
 import math
 from dataclasses import dataclass
@@ -29,15 +29,6 @@ class Interval:
 def student_quantile(df: float | Array) -> Array:
     """Two-sided 95 % quantile of Student's t; df may be any positive number."""
     return np.asarray(stdtrit(df, 0.5 + LEVEL / 2))
-
-
-def mean_interval(values: Array) -> Interval | None:
-    """Mean of independent values with its interval by Student's t; None below two values."""
-    if len(values) < 2:
-        return None
-    mean = float(values.mean())
-    half = float(student_quantile(len(values) - 1.0)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-    return Interval(mean, mean - half, mean + half)
 
 
 def centre_interval(summary: Summary) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from speedbump.analyse.curve import Curve, from_published
+from speedbump.analyse.curve import LONGEST, LONGEST_S, SHORTEST_S, Curve, from_published
 from speedbump.analyse.regimes import Findings, findings_of_curves
 
 REQUEST_COLUMNS = ("n_gen", "e2e_s")
@@ -31,16 +31,16 @@ class _Line:
     def wrong(self, column: str, problem: str) -> CsvError:
         return CsvError(f"{self.path}, line {self.number}, column {column}: {problem}")
 
-    def number_in(self, column: str, least: float, kind: Callable[[str], float] = float) -> float:
-        """A number, finite and at least ``least`` (above zero when that is 0)."""
+    def number_in(self, column: str, least: float, most: float, kind: Callable[[str], float] = float) -> float:
+        """A number from ``least`` to ``most``."""
         text = (self.values.get(column) or "").strip()
         name = "a whole number" if kind is int else "a number"
         try:
             value = kind(text)
         except ValueError:
             raise self.wrong(column, f"{text!r} is not {name}" if text else f"empty, expected {name}") from None
-        if not math.isfinite(value) or value < least or (least == 0 and value == 0):
-            raise self.wrong(column, f"{text} is not {'above 0' if least == 0 else f'at least {least:g}'}")
+        if not least <= value <= most:
+            raise self.wrong(column, f"{text[:30]} is not from {least:g} to {most:,.12g}")
         return value
 
     def flag_in(self, column: str) -> bool:
@@ -90,7 +90,7 @@ def read_csv_curves(path: Path) -> dict[str, Curve]:
 def _by_budget(lines: list[_Line]) -> Iterator[tuple[int, list[_Line]]]:
     grouped: dict[int, list[_Line]] = {}
     for line in lines:
-        grouped.setdefault(int(line.number_in("n_gen", 1, int)), []).append(line)
+        grouped.setdefault(int(line.number_in("n_gen", 1, LONGEST, int)), []).append(line)
     yield from sorted(grouped.items())
 
 
@@ -100,7 +100,7 @@ def _request_curve(lines: list[_Line]) -> Curve:
         processes: dict[str, list[float]] = {}
         stopped: dict[str, list[float]] = {}
         for line in own:
-            log_s = math.log(line.number_in("e2e_s", 0))
+            log_s = math.log(line.number_in("e2e_s", SHORTEST_S, LONGEST_S))
             kind = stopped if line.flag_in("lower_bound") else processes
             kind.setdefault((line.values.get("process") or "").strip(), []).append(log_s)
         budgets.append(float(budget))
@@ -120,16 +120,9 @@ def _published_curve(lines: list[_Line]) -> Curve:
             raise own[1].wrong("n_gen", f"{budget} stands on line {own[0].number} already")
         line = own[0]
         budgets.append(float(budget))
-        means.append(line.number_in("e2e_s_mean", 0))
+        means.append(line.number_in("e2e_s_mean", SHORTEST_S, LONGEST_S))
         has_sd = bool((line.values.get("e2e_s_sd") or "").strip())
-        sds.append(_non_negative(line, "e2e_s_sd") if has_sd else math.nan)
+        sds.append(line.number_in("e2e_s_sd", 0, LONGEST_S) if has_sd else math.nan)
         has_n = bool((line.values.get("n") or "").strip())
-        counts.append(line.number_in("n", 1, int) if has_n else 5.0)
+        counts.append(line.number_in("n", 1, LONGEST, int) if has_n else 5.0)
     return from_published(*(np.array(column, float) for column in (budgets, means, sds, counts)))
-
-
-def _non_negative(line: _Line, column: str) -> float:
-    value = line.number_in(column, -math.inf)
-    if value < 0:
-        raise line.wrong(column, f"{value:g} is negative")
-    return value

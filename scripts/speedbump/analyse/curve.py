@@ -11,6 +11,10 @@ Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]
 
+LONGEST = 1_000_000
+"""Tokens; a larger budget is no measurement."""
+SHORTEST_S, LONGEST_S = 1e-9, 1e9
+"""A tick of the clock, and thirty years; between them every ratio of two latencies can be computed."""
 SLOW_FROM = 1.4
 """Slow-downs below this are never called slow: pages, tiles and neighbouring load reach them in a normal state."""
 

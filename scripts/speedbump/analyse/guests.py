@@ -1,21 +1,16 @@
 """Other machines in a study: the runs of the bundles that it lists."""
 
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from speedbump.analyse.bundle import BundleError, unpack_bundle
-from speedbump.analyse.runs import Runs, read_runs
+from speedbump.analyse.bundle import BundleError, read_bundle
+from speedbump.analyse.runs import Runs
 from speedbump.grid.cells import series_id
 from speedbump.tables import FAULTS
-
-LONGEST = 1_000_000
-"""Tokens; a larger budget is no measurement."""
 
 
 def with_bundles(own: Runs, machine: str, origin: str | None, bundles: Iterable[str]) -> Runs:
@@ -29,54 +24,13 @@ def with_bundles(own: Runs, machine: str, origin: str | None, bundles: Iterable[
     every = own
     for bundle in dict.fromkeys(bundles):
         try:
-            guests, origin_of_bundle = _read_bundle(Path(bundle))
+            guests, origin_of_bundle = read_bundle(Path(bundle))
         except BundleError as error:
             fault = {"file": bundle, "cell": None, "problem": "refused bundle", "message": str(error)}
             every = replace(every, faults=pl.concat([every.faults, pl.DataFrame([fault], schema=FAULTS.schema)]))
             continue
         every = _join(every, _renamed(guests, origin_of_bundle, owners))
     return every
-
-
-def _read_bundle(bundle: Path) -> tuple[Runs, str]:
-    """A bundle's runs and origin. Raises BundleError."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
-        manifest = unpack_bundle(bundle, folder)
-        files = [file for file in manifest.files if not file.endswith(".memory.parquet")]
-        try:
-            runs = read_runs(folder / file for file in files)
-        except pl.exceptions.PanicException as error:
-            raise BundleError(f"{bundle}: cannot be read as Parquet: {str(error).splitlines()[0]}") from None
-        if not runs.faults.is_empty():
-            message = str(runs.faults["message"][0]).replace(f"{folder}/", "")
-            raise BundleError(f"{bundle}: {message}")
-    _check_values(bundle, runs)
-    return runs, manifest.origin
-
-
-class _Record(BaseModel):
-    """What else is read of a run's record; read_runs has compared its cell with the file's name."""
-
-    model_config = ConfigDict(strict=True)
-    environment: dict[str, Any]
-    wall_s: float = Field(ge=0, allow_inf_nan=False)
-
-
-def _check_values(bundle: Path, runs: Runs) -> None:
-    """Numbers that no measurement gives would end the analysis of every machine. Raises BundleError."""
-    for record in runs.records:
-        try:
-            _Record.model_validate(record)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise BundleError(f"{bundle}: {record['cell_id']}: {first['loc'][0]}: {first['msg']}") from None
-    for frame in (runs.requests, runs.samples):
-        floats = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
-        if frame.select(pl.any_horizontal(~pl.col(floats).is_finite()).any()).item():
-            raise BundleError(f"{bundle}: a time is not a finite number")
-        if frame.select(~pl.col("n_gen").is_between(1, LONGEST).all()).item():
-            raise BundleError(f"{bundle}: a budget is not from 1 to {LONGEST} tokens")
 
 
 def _renamed(runs: Runs, origin: str, owners: dict[str, str | None]) -> Runs:

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from speedbump.grid.axes import AXES
+from speedbump.analyse.curve import LONGEST, LONGEST_S, SHORTEST_S
+from speedbump.grid.axes import AXES, PROTOCOL_FIELDS
 from speedbump.grid.cells import axes_of, cell_id, series_id
-from speedbump.tables import FAULTS, MEMORY_SAMPLES, REQUESTS, TableError, read_metadata, read_table
+from speedbump.tables import FAULTS, MEMORY_SAMPLES, PHASES, REQUESTS, STATUSES, TableError, read_metadata, read_table
 
 _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 """Axes that all requests of a run share; a persistent process goes through several budgets."""
+
+DEEPEST = 20
+"""How far lists and objects of a record may nest; JSON is written, and scrubbed, a call for every level."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +43,10 @@ def read_runs(files: Iterable[str | Path]) -> Runs:
     for file in map(Path, files):
         try:
             frame = read_table(file, REQUESTS)
-            record = json.loads(read_metadata(file).get("speedbump", "null"))
+            record = read_record(file)
             sampled = _read_samples(file, frame)
-            problem = _contradiction(file, frame, record)
-        except (TableError, ValueError) as error:
+            problem = _contradiction(file, frame, sampled, record)
+        except TableError as error:
             problem = ("missing" if not file.exists() else "unreadable", str(error))
         if problem is None:
             frames.append(frame)
@@ -62,6 +67,23 @@ def samples_file(run: Path) -> Path:
     return run.with_suffix(".memory.parquet")
 
 
+def read_record(file: Path) -> Any:
+    """What a run's file says of its measurement. Raises TableError when that could not be written as JSON again."""
+    try:
+        record = json.loads(read_metadata(file).get("speedbump", "null"))
+        if _depth(record) > DEEPEST:
+            raise ValueError(f"nested deeper than {DEEPEST} levels")
+        json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{file}: its record cannot be used: {error}") from None
+    return record
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
+
+
 def _read_samples(run: Path, frame: pl.DataFrame) -> pl.DataFrame:
     """The samples of a memory run; of another, none. Raises TableError."""
     if "memory" not in frame["instrument"]:
@@ -73,19 +95,57 @@ def _read_samples(run: Path, frame: pl.DataFrame) -> pl.DataFrame:
     return samples
 
 
-def _contradiction(file: Path, frame: pl.DataFrame, record: Any) -> tuple[str, str] | None:
-    """What in a readable file contradicts its name, as (problem, message)."""
+class _Record(BaseModel):
+    """What is read of a run's record beside its cell and place."""
+
+    model_config = ConfigDict(strict=True)
+    environment: dict[str, Any]
+    wall_s: float = Field(ge=0, le=LONGEST_S)
+
+
+def _contradiction(file: Path, frame: pl.DataFrame, samples: pl.DataFrame, record: Any) -> tuple[str, str] | None:
+    """What in a readable file contradicts its name or cannot have been measured, as (problem, message)."""
     try:
         cell, place = record["cell"], (record["machine"], record["stack"])
         expected, series, axes = cell_id(cell), series_id(cell, *place), axes_of(cell)
-    except (KeyError, TypeError, AttributeError):
+        budgets = set(cell.get("sequence") or [axes["n_gen"]])
+        protocol = {name: cell[name] for name in PROTOCOL_FIELDS}
+        _Record.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return "unreadable", f"{file}: record: {first['loc'][0]}: {first['msg']}"
+    except (KeyError, TypeError, AttributeError, ValueError):
         return "unreadable", f"{file}: has no record of what was measured"
     if expected != file.stem:
         return "wrong parameters", f"{file}: holds the parameters of {expected}, protocol {cell.get('protocol')}"
     if place != (file.parts[-3], file.parts[-2]):
         return "wrong parameters", f"{file}: was measured on {place[0]} with {place[1]}"
     shared = {name: axes[name] for name in _SHARED}
-    expected_row = {**shared, "series": series, "cell": file.stem, "machine": place[0], "stack": place[1]}
+    expected_row = {**shared, **protocol, "series": series, "cell": file.stem, "machine": place[0], "stack": place[1]}
     if frame.select(list(expected_row)).unique().to_dicts() != [expected_row]:
         return "unreadable", f"{file}: its rows are not those of its cell"
-    return None
+    if not all(isinstance(budget, int) and 1 <= budget <= LONGEST for budget in budgets):
+        return "unreadable", f"{file}: a budget is not from 1 to {LONGEST} tokens"
+    if not {*frame["n_gen"], *samples["n_gen"]} <= budgets:
+        return "unreadable", f"{file}: its rows have budgets that its cell has not"
+    wrong = _impossible(frame) or _impossible(samples)
+    return ("unreadable", f"{file}: {wrong}") if wrong else None
+
+
+def _impossible(frame: pl.DataFrame) -> str | None:
+    """What in a table of requests, or of memory samples, no measurement gives."""
+    times = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
+    wrong = {f"{name} is not a finite number": ~pl.col(name).is_finite() for name in times}
+    if "e2e_s" in frame.columns:
+        took = {
+            name: pl.col(name).is_between(SHORTEST_S, LONGEST_S) for name in ("sentinel_before_s", "sentinel_after_s")
+        }
+        # A request may be stopped before the clock moves.
+        took["e2e_s"] = pl.col("e2e_s").is_between(pl.when("lower_bound").then(0).otherwise(SHORTEST_S), LONGEST_S)
+        took["step_s"] = pl.col("step_s").list.eval(pl.element().is_between(0, LONGEST_S)).list.all()
+        wrong |= {f"{name} is no time that passes": ~possible for name, possible in took.items()}
+        wrong["a finished request has no e2e_s"] = (pl.col("status") == "ok") & pl.col("e2e_s").is_null()
+        for name, known in (("status", tuple(STATUSES)), ("phase", PHASES)):
+            wrong[f"{name} is none of {', '.join(known)}"] = ~pl.col(name).is_in(known).fill_null(value=False)
+    found = frame.select(is_wrong.any().alias(text) for text, is_wrong in wrong.items()).row(0, named=True)
+    return next((text for text, is_wrong in found.items() if is_wrong), None)

@@ -114,6 +114,7 @@ def load_model(path: Path) -> Model:
         file = _File.model_validate(content)
     except ValidationError as error:
         raise ModelError(f"{path}: {_first_error(error)}") from None
+    _check_json(path, file.architecture)
     sizes = _sizes(path, file.architecture)
     hidden, heads, layers = sizes["hidden"], sizes["heads"], sizes["layers"]
     return Model(
@@ -147,6 +148,15 @@ def memory_need(
     if device == "mps" and kv_cache == "dynamic":
         tokens = sum(range(n_prompt + 1, longest + 1)) or longest
     return model.parameters * value_bytes + token_bytes * tokens
+
+
+def _check_json(path: Path, architecture: dict[str, Any]) -> None:
+    """The digest and the worker take an architecture as JSON, which has no dates, sets or infinities, as YAML has."""
+    for key, value in architecture.items():
+        try:
+            json.dumps(value, sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ModelError(f"{path}: architecture.{key}: cannot be written as JSON: {error}") from None
 
 
 def _sizes(path: Path, architecture: dict[str, Any]) -> dict[str, int]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from speedbump.grid.estimate import in_words
+
 VARIABLE = "SPEEDBUMP_PROGRESS"
 """Names a JSON file: a list of {"file": path of a run, "estimate_s": seconds}, one for every cell of the study."""
 
@@ -59,7 +61,7 @@ class Progress:
     def _line(self, left: bool = True) -> str:
         if self._standing is None:
             return self._what
-        ending = f", {describe_time(self._standing.left_s)} left" if left else ""
+        ending = f", {in_words(self._standing.left_s)} left" if left else ""
         return f"cell {self._standing.number} of {self._standing.cells}: {self._what}{ending}"
 
     def _write(self, text: str) -> None:
@@ -71,12 +73,3 @@ def describe_cell(cell: Mapping[str, Any]) -> str:
     """A cell in a few words: model, device, budget."""
     budgets = f"{cell['n_gen']} tokens" if cell.get("n_gen") else f"{len(cell['sequence'])} budgets"
     return f"{cell['model']} on {cell['device']}, {budgets}"
-
-
-def describe_time(seconds: float) -> str:
-    """A duration in the unit that a person would use."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

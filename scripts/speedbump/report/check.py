@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 
-from speedbump.report.privacy import HOMES, identities
+from speedbump.report.privacy import HOMES, MACHINE, identities
 
 LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "manifest"}
 """Attributes whose address a browser fetches or sends to; href is one on these elements alone:"""
@@ -46,6 +46,7 @@ def leaks(content: bytes, names: frozenset[str] | None = None) -> list[str]:
     text = CODE.sub("", text)
     found = [f"names a home folder, {match}" for match in sorted({match[0] for match in HOMES.finditer(text)})[:3]]
     words = sorted(identities() if names is None else names)
+    text = MACHINE.sub("", text)
     present = [word for word in words if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
     return found + [f"names its user, host or home, {word}" for word in present]
 

@@ -8,6 +8,15 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.grid.axes import AXES
+
+IDENTITY = frozenset(
+    ("machine", "stack", "series", "cell", "over", "under", "over_value", "under_value", *(axis.name for axis in AXES))
+)
+"""Columns and keys that say what was measured, and on what: tables are joined and runs are known by them, and they are
+never changed. A user called max has no part in ``apple-m3-max-36gb``."""
+MACHINE = re.compile(r"(?<![\w.-])([a-z0-9.-]+-\d+gb(?:_[a-z0-9.-]+)?(?:~[0-9a-f]{8})?)(?![\w-])")
+"""A machine's slug as it stands in ordinary text."""
 HOMES = re.compile(r"(?:/Users|/home|[A-Za-z]:\\Users)[/\\][^/\\\s:'\"<>|,;]+|/root(?=[/\s:'\"]|$)")
 PRIVATE_KEYS = re.compile(r"host|user|login|home|path|serial|address", re.IGNORECASE)
 COMMON_NAMES = frozenset(
@@ -44,16 +53,20 @@ def identities() -> frozenset[str]:
 
 
 def scrub(text: str, names: frozenset[str]) -> str:
-    """The text with home folders as ``~`` and names from ``identities`` as ``…``."""
-    text = HOMES.sub("~", text)
+    """The text with home folders as ``~`` and names from ``identities`` as ``…``, slugs of machines apart."""
+    parts = MACHINE.split(HOMES.sub("~", text))
+    return "".join(part if n % 2 else _without(part, names) for n, part in enumerate(parts))
+
+
+def _without(text: str, names: frozenset[str]) -> str:
     for name in sorted(names, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "~" if "/" in name or "\\" in name else "…", text)
     return text
 
 
 def scrub_frame(frame: pl.DataFrame, names: frozenset[str]) -> pl.DataFrame:
-    """Every text column scrubbed; a column keeps its dtype and order."""
-    columns = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    """Every text column but IDENTITY scrubbed; a column keeps its dtype and order."""
+    columns = [name for name, dtype in frame.schema.items() if dtype == pl.String and name not in IDENTITY]
     changes = {}
     for name in columns:
         values = frame[name].drop_nulls().unique().to_list()
@@ -69,11 +82,14 @@ def without_private(environment: dict[str, Any]) -> dict[str, Any]:
 
 
 def scrub_values(value: Any, names: frozenset[str]) -> Any:
-    """JSON-like data with every text in it scrubbed."""
+    """JSON-like data with every text in it scrubbed, but for what stands under IDENTITY."""
     if isinstance(value, str):
         return scrub(value, names)
     if isinstance(value, dict):
-        return {scrub(str(key), names): scrub_values(item, names) for key, item in value.items()}
+        return {
+            scrub(str(key), names): item if key in IDENTITY else scrub_values(item, names)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [scrub_values(item, names) for item in value]
     return value

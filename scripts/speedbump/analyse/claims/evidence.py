@@ -113,14 +113,14 @@ class Evidence:
         found = [series for series in matching(self.here, axes) if set(budgets) <= set(series.points)]
         if not found:
             where = f" at {' and '.join(map(str, budgets))} tokens" if budgets else ""
-            raise AbsentError(f"needs {in_words(axes)}{where}")
+            raise AbsentError(f"needs {axes_in_words(axes)}{where}")
         return max(found, key=lambda series: len(series.points))
 
     def partner(self, of: Series, **axes: Any) -> Series:
         """The series with these axes that shares the most budgets with another. Raises AbsentError."""
         found = [series for series in matching(self.here, axes) if set(series.points) & set(of.points)]
         if not found:
-            raise AbsentError(f"needs {in_words(axes)} at the same budgets")
+            raise AbsentError(f"needs {axes_in_words(axes)} at the same budgets")
         return max(found, key=lambda series: len(set(series.points) & set(of.points)))
 
     def several(self, models: Iterable[str], **axes: Any) -> list[Series]:
@@ -131,7 +131,7 @@ class Evidence:
             own = [s for s in matching(self.here, {**axes, "model": model}) if len(s.points) > 1]
             found += [max(own, key=lambda series: len(series.points))] if own else []
         if not found:
-            raise AbsentError(f"needs curves of {', '.join(models)} {in_words(axes)}")
+            raise AbsentError(f"needs curves of {', '.join(models)} {axes_in_words(axes)}")
         return found
 
 
@@ -141,7 +141,7 @@ def matching(every: Iterable[Series], axes: Mapping[str, Any]) -> Iterator[Serie
     return (series for series in every if all(series.axes[name] == value for name, value in wanted.items()))
 
 
-def in_words(axes: Mapping[str, Any]) -> str:
+def axes_in_words(axes: Mapping[str, Any]) -> str:
     """``gpt2-medium on mps (instrument step_sync)``."""
     others = [f"{name} {value}" for name, value in axes.items() if name not in ("model", "device")]
     words = [str(axes["model"])] if "model" in axes else []
