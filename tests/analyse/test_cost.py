@@ -1,4 +1,7 @@
-"""A thousand series of 60 budgets and 5 repeats: twenty seconds of one core, half a gigabyte."""
+"""A thousand series of 60 budgets and 5 repeats: ten times what a hundred cost, and under half a gigabyte.
+
+Seconds are not asserted, since they are the machine's: ``docs/regimes.md`` has milliseconds a series.
+"""
 
 import json
 import subprocess
@@ -14,25 +17,29 @@ from speedbump.analyse.regimes import find_regimes
 from speedbump.grid.axes import DEFAULTS
 from speedbump.tables import REQUESTS
 
-series, budgets, repeats = 1000, np.arange(16, 976, 16), 5
-shape = (series, len(budgets), repeats)
-s, b, _ = (index.ravel() for index in np.indices(shape))
-n_gen = budgets[b]
-slow = (s % 2 == 0) & (n_gen >= 512) & (n_gen <= 624)
-e2e_s = (0.1 + 0.01 * n_gen) * np.where(slow, 10, 1) * np.exp(np.random.default_rng(0).normal(0, 0.05, s.size))
-own = {"series": s, "cell": s * 1000 + b, "n_gen": n_gen, "e2e_s": e2e_s}
-fixed = DEFAULTS | {"phase": "measured", "status": "ok", "lower_bound": False}
-frame = pl.DataFrame(own).select(
-    (pl.col(name) if name in own else pl.lit(fixed.get(name))).cast(dtype).alias(name)
-    for name, dtype in REQUESTS.schema.items()
-)
-start = time.process_time()
-found = find_regimes(frame)
+def cost(series):
+    budgets, repeats = np.arange(16, 976, 16), 5
+    s, b, _ = (index.ravel() for index in np.indices((series, len(budgets), repeats)))
+    n_gen = budgets[b]
+    slow = (s % 2 == 0) & (n_gen >= 512) & (n_gen <= 624)
+    e2e_s = (0.1 + 0.01 * n_gen) * np.where(slow, 10, 1) * np.exp(np.random.default_rng(0).normal(0, 0.05, s.size))
+    own = {"series": s, "n_prompt": s + 1, "cell": s * 1000 + b, "n_gen": n_gen, "e2e_s": e2e_s}
+    fixed = DEFAULTS | {"phase": "measured", "status": "ok", "lower_bound": False}
+    frame = pl.DataFrame(own).select(
+        (pl.col(name) if name in own else pl.lit(fixed.get(name))).cast(dtype).alias(name)
+        for name, dtype in REQUESTS.schema.items()
+    )
+    start = time.process_time()
+    found = find_regimes(frame)
+    return time.process_time() - start, found.regimes.height
+
+cost(20)
+few, many = cost(100), cost(1000)
 used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({
-    "seconds": time.process_time() - start,
+    "growth": many[0] / few[0],
     "mb": used / 1024 if used < 1e8 else used / 1024**2,
-    "regimes": found.regimes.height,
+    "regimes": many[1],
 }))
 """
 
@@ -44,5 +51,5 @@ def test_a_thousand_series():
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
     cost = json.loads(done.stdout)
     assert cost["regimes"] == 500
-    assert cost["seconds"] < 20
+    assert cost["growth"] < 20, "in proportion to the number of series: ten times"
     assert cost["mb"] < 500

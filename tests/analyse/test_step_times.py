@@ -78,16 +78,19 @@ def test_tables_without_step_times_give_empty_frames(make_requests):
     assert (found.requests.height, found.series.height) == (0, 0)
 
 
-def test_ten_thousand_requests_take_seconds():
-    rng = np.random.default_rng(0)
-    times = 0.008 * np.exp(rng.normal(0, 0.05, (10_000, 768)))
-    times[5_000:, 300:] *= 10
-    frame = (
-        table([(768, 0, [0.1] * 20)])
-        .drop("step_s", "request")
-        .join(pl.DataFrame({"request": range(10_000), "step_s": times.tolist()}), how="cross")
-    )
-    start = time.perf_counter()
-    found = find_slow_steps(frame)
-    assert time.perf_counter() - start < 10
+def test_ten_thousand_requests_cost_ten_times_what_a_thousand_do():
+    def cost(requests: int):
+        times = 0.008 * np.exp(np.random.default_rng(0).normal(0, 0.05, (requests, 768)))
+        times[requests // 2 :, 300:] *= 10
+        frame = (
+            table([(768, 0, [0.1] * 20)])
+            .drop("step_s", "request")
+            .join(pl.DataFrame({"request": range(requests), "step_s": times.tolist()}), how="cross")
+        )
+        start = time.process_time()
+        found = find_slow_steps(frame)
+        return time.process_time() - start, found
+
+    (few_s, _), (many_s, found) = cost(1_000), cost(10_000)
+    assert many_s / few_s < 25
     assert found.series["n_slow_requests"].item() == 5_000
