@@ -328,6 +328,7 @@ def test_a_table_of_another_schema_is_refused(own, tmp_path, bundle):
         ({"sentinel_before_s": 0.0}, "sentinel_before_s is no time that passes"),
         ({"step_s": pl.lit([0.1, math.nan])}, "step_s is no time that passes"),
         ({"step_s": pl.lit([0.1, 0.0])}, "step_s is no time that passes"),
+        ({"step_s": pl.lit([0.1, None])}, "step_s is no time that passes"),
         ({"rss_bytes": -1}, "rss_bytes is no size"),
         ({"started_at": pl.lit(2**62).cast(pl.Datetime("us", "UTC"))}, "started_at is no date"),
         ({"e2e_s": None}, "a finished request has no e2e_s"),

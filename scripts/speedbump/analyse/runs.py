@@ -156,7 +156,7 @@ def _impossible(frame: pl.DataFrame) -> str | None:
     possible = {f"{name} is no time that passes": pl.col(name).is_between(_least(name), LONGEST_S) for name in times}
     possible |= {f"{name} is no size": pl.col(name).is_between(0, LARGEST) for name in sizes}
     if "step_s" in frame.columns:
-        steps = pl.col("step_s").list.eval(pl.element().is_between(SHORTEST_S, LONGEST_S))
+        steps = pl.col("step_s").list.eval(pl.element().is_between(SHORTEST_S, LONGEST_S).fill_null(value=False))
         possible["step_s is no time that passes"] = steps.list.all()
         possible["started_at is no date"] = pl.col("started_at").is_between(FIRST_DAY, LAST_DAY)
         possible["a finished request has no e2e_s"] = (pl.col("status") != "ok") | pl.col("e2e_s").is_not_null()
