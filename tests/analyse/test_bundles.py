@@ -318,13 +318,19 @@ def test_a_table_of_another_schema_is_refused(own, tmp_path, bundle):
         ({"machine": pl.lit("another-8gb")}, "not those of its cell"),
         ({"model": pl.lit("gpt2-large")}, "not those of its cell"),
         ({"seed": 7}, "not those of its cell"),
-        ({"e2e_s": math.inf}, "e2e_s is not a finite number"),
-        ({"ttft_s": math.nan}, "ttft_s is not a finite number"),
+        ({"e2e_s": math.inf}, "e2e_s is no time that passes"),
+        ({"ttft_s": math.nan}, "ttft_s is no time that passes"),
         ({"e2e_s": -1.0}, "e2e_s is no time that passes"),
         ({"e2e_s": 1e-320}, "e2e_s is no time that passes"),
         ({"e2e_s": 1e308}, "e2e_s is no time that passes"),
+        ({"ttft_s": 0.0}, "ttft_s is no time that passes"),
+        ({"gap_s": -1.0}, "gap_s is no time that passes"),
         ({"sentinel_before_s": 0.0}, "sentinel_before_s is no time that passes"),
         ({"step_s": pl.lit([0.1, math.nan])}, "step_s is no time that passes"),
+        ({"step_s": pl.lit([0.1, 0.0])}, "step_s is no time that passes"),
+        ({"step_s": pl.lit([0.1, None])}, "step_s is no time that passes"),
+        ({"rss_bytes": -1}, "rss_bytes is no size"),
+        ({"started_at": pl.lit(2**62).cast(pl.Datetime("us", "UTC"))}, "started_at is no date"),
         ({"e2e_s": None}, "a finished request has no e2e_s"),
         ({"n_gen": 10**15}, "budgets that its cell has not"),
         ({"n_gen": 129}, "budgets that its cell has not"),
@@ -384,7 +390,7 @@ def test_samples_that_are_not_those_of_their_run_are_refused(own, tmp_path):
     alien = pl.lit(own.requests["series"][0])
     assert "not those of its cell" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(series=alien)))
     assert "budgets" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(n_gen=129)))
-    assert "finite" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(offset_s=math.nan)))
+    assert "no time that passes" in refusal(own, pack(tmp_path / "f.zip", [run], forge_samples(offset_s=math.nan)))
 
 
 def nested(levels: int) -> str:
@@ -402,6 +408,8 @@ def nested(levels: int) -> str:
         {"cell": {"model": 3}},
         {"machine": 7},
         {"environment": {"x": math.nan}},
+        {"environment": {"memory_bytes": "lots"}},
+        {"environment": {"uptime_s": 10**400}},
         {"environment": {"x": "\ud800"}},
     ],
 )

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from speedbump.analyse.curve import LONGEST, LONGEST_S, SHORTEST_S
 from speedbump.grid.axes import AXES, PROTOCOL_FIELDS
@@ -17,6 +18,12 @@ from speedbump.tables import FAULTS, MEMORY_SAMPLES, PHASES, REQUESTS, STATUSES,
 _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 """Axes that all requests of a run share; a persistent process goes through several budgets."""
 
+FIRST_DAY, LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
+"""Dates that can be written; a machine whose clock has stopped says the first."""
+_PASSES = ("ttft_s", "e2e_s", "sentinel_before_s", "sentinel_after_s")
+"""Times in which work is done."""
+LARGEST = 1 << 60
+"""Bytes, or any other whole number that is said of a machine."""
 DEEPEST = 20
 """How far lists and objects of a record may nest; JSON is written, and scrubbed, a call for every level."""
 
@@ -102,6 +109,16 @@ class _Record(BaseModel):
     environment: dict[str, Any]
     wall_s: float = Field(ge=0, le=LONGEST_S)
 
+    @field_validator("environment")
+    @classmethod
+    def _has_numbers_to_reckon_with(cls, environment: dict[str, Any]) -> dict[str, Any]:
+        for key, value in environment.items():
+            if key.endswith("_bytes") and not isinstance(value, int | float | None):
+                raise ValueError(f"{key} is not a number")
+            if isinstance(value, int) and abs(value) > LARGEST:
+                raise ValueError(f"{key} is too large")
+        return environment
+
 
 def _contradiction(file: Path, frame: pl.DataFrame, samples: pl.DataFrame, record: Any) -> tuple[str, str] | None:
     """What in a readable file contradicts its name or cannot have been measured, as (problem, message)."""
@@ -135,17 +152,23 @@ def _contradiction(file: Path, frame: pl.DataFrame, samples: pl.DataFrame, recor
 def _impossible(frame: pl.DataFrame) -> str | None:
     """What in a table of requests, or of memory samples, no measurement gives."""
     times = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
-    wrong = {f"{name} is not a finite number": ~pl.col(name).is_finite() for name in times}
-    if "e2e_s" in frame.columns:
-        took = {
-            name: pl.col(name).is_between(SHORTEST_S, LONGEST_S) for name in ("sentinel_before_s", "sentinel_after_s")
-        }
-        # A request may be stopped before the clock moves.
-        took["e2e_s"] = pl.col("e2e_s").is_between(pl.when("lower_bound").then(0).otherwise(SHORTEST_S), LONGEST_S)
-        took["step_s"] = pl.col("step_s").list.eval(pl.element().is_between(0, LONGEST_S)).list.all()
-        wrong |= {f"{name} is no time that passes": ~possible for name, possible in took.items()}
-        wrong["a finished request has no e2e_s"] = (pl.col("status") == "ok") & pl.col("e2e_s").is_null()
+    sizes = [name for name in frame.columns if name.endswith("_bytes")]
+    possible = {f"{name} is no time that passes": pl.col(name).is_between(_least(name), LONGEST_S) for name in times}
+    possible |= {f"{name} is no size": pl.col(name).is_between(0, LARGEST) for name in sizes}
+    if "step_s" in frame.columns:
+        steps = pl.col("step_s").list.eval(pl.element().is_between(SHORTEST_S, LONGEST_S).fill_null(value=False))
+        possible["step_s is no time that passes"] = steps.list.all()
+        possible["started_at is no date"] = pl.col("started_at").is_between(FIRST_DAY, LAST_DAY)
+        possible["a finished request has no e2e_s"] = (pl.col("status") != "ok") | pl.col("e2e_s").is_not_null()
         for name, known in (("status", tuple(STATUSES)), ("phase", PHASES)):
-            wrong[f"{name} is none of {', '.join(known)}"] = ~pl.col(name).is_in(known).fill_null(value=False)
-    found = frame.select(is_wrong.any().alias(text) for text, is_wrong in wrong.items()).row(0, named=True)
-    return next((text for text, is_wrong in found.items() if is_wrong), None)
+            possible[f"{name} is none of {', '.join(known)}"] = pl.col(name).is_in(known).fill_null(value=False)
+    found = frame.select(is_so.all().alias(text) for text, is_so in possible.items()).row(0, named=True)
+    return next((text for text, is_so in found.items() if not is_so), None)
+
+
+def _least(name: str) -> pl.Expr:
+    """The shortest that a time may be: a request may be stopped, and a pause or one token's decoding be over, before
+    the clock moves.
+    """
+    stopped = pl.col("lower_bound").fill_null(value=False) if name == "e2e_s" else pl.lit(name not in _PASSES)
+    return pl.when(stopped).then(0.0).otherwise(SHORTEST_S)
