@@ -126,7 +126,7 @@ def test_the_default_study_does_not_leak_into_another(project):
     outcome = project.run("-n")
     assert "cpu_look" not in outcome.text
     listed = json.loads((project.root / "results/studies/tiny/lists/collect_requests.json").read_text())
-    assert list(listed) == ["scan"]
+    assert list(listed["experiments"]) == ["scan"]
 
 
 def test_a_workload_is_judged_by_the_measured_curve(project):
