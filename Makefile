@@ -4,13 +4,15 @@ BIN = .venv/bin
 SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 STUDY = first-look
-CHOSEN = $(if $(filter-out first-look,$(STUDY)),--configfile=config/$(STUDY).yaml)
+FILE = config/$(if $(filter first-look,$(STUDY)),config,$(STUDY)).yaml
+CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 SOURCES = pyproject.toml constraints.txt
 
 .PHONY: measure report publish bundle bench test lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
-	$(SNAKEMAKE) $(CHOSEN)
+	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
+	@$(BIN)/python scripts/show_verdict.py results/studies/$(STUDY) --configfile $(FILE)
 
 report: .venv/ready  ## a partial report of what is measured so far, also while measuring goes on
 	$(SNAKEMAKE) --nolock $(CHOSEN) --config partial=true

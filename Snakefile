@@ -29,7 +29,8 @@ for name in GRID.cells:
 
 
 onsuccess:
-    if not set(workflow.dag_settings.targets) - {"all"} and Path(f"{OUT}/site/summary.json").exists():
+    site_was_asked_for = not set(workflow.dag_settings.targets) - {"all"}
+    if site_was_asked_for and "SPEEDBUMP_VERDICT" not in os.environ:
         from speedbump.report.closing import closing_lines  # here, since polars would slow down every start
 
         for line in closing_lines(Path(OUT), STUDY_FILE):

@@ -17,7 +17,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         print("\n".join(runs_to_repeat(args.study)))
-    except TableError as error:
+    except (TableError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

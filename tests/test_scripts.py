@@ -18,6 +18,7 @@ def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
     ("script", "arguments", "names"),
     [
         ("list_repeats.py", ["none"], "none/cells.parquet"),
+        ("show_verdict.py", ["none"], "none/study.json"),
         ("check_claims.py", ["none"], "none/"),
         ("check_claims.py", ["--published", "--reference", "none"], "none/hendria2026_claims.csv"),
         ("compare_series.py", ["none", "--out", "out.parquet"], "none/requests.parquet"),

@@ -34,6 +34,11 @@ def test_on_a_real_gpu_a_regime_of_the_papers_size_would_be_found():
     assert regime["slowdown_low"] < 9 < regime["slowdown_high"]
 
 
+def test_an_idle_cpu_has_no_slow_regime():
+    (series,) = findings("idle-cpu").series.iter_rows(named=True)
+    assert (series["verdict"], series["n_budgets"]) == ("smooth", 8)
+
+
 def test_a_busy_machine_is_not_a_slow_regime():
     (series,) = findings("busy-cpu").series.iter_rows(named=True)
     assert series["verdict"] == "undetermined"

@@ -18,10 +18,10 @@ def runs_to_repeat(folder: Path) -> list[str]:
     what another stack or machine measured cannot be measured again here. A stop at the request limit is an
     answer, and stays.
     """
-    study = json.loads((folder / "study.json").read_text())
-    here = Path("results", "runs", study["machine"], study["stack"])
     cells = read_table(folder / "cells.parquet", CELLS)
     faults = read_table(folder / "faults.parquet", FAULTS)
+    study = json.loads((folder / "study.json").read_text())
+    here = Path("results", "runs", study["machine"], study["stack"])
     limit = (pl.col("outcome") == "stopped") & pl.col("message").str.contains("request limit")
     again = cells.filter(
         (pl.col("machine") == study["machine"]) & (pl.col("stack") == study["stack"]),
