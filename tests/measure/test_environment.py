@@ -162,20 +162,20 @@ def test_progress_counts_cells_and_tells_the_time_left(tmp_path, monkeypatch):
     monkeypatch.setenv("SPEEDBUMP_PROGRESS", str(tmp_path / "work.json"))
     plain, terminal = io.StringIO(), Terminal()
     for stream in (plain, terminal):
-        progress = Progress({"model": "gpt2", "device": "mps", "n_gen": 512}, 4, stream)
+        progress = Progress({"model": "gpt2", "device": "mps", "n_gen": 512}, [512] * 4, stream)
         progress.show_request(2)
         progress.finish("ok")
     assert plain.getvalue() == (
         "cell 2 of 3: gpt2 on mps, 512 tokens, 4 min left\ncell 2 of 3: gpt2 on mps, 512 tokens: ok\n"
     )
-    assert "4 min left, request 3 of 4" in terminal.getvalue()
+    assert "4 min left, request 3 of 4, 1024 of 2048 tokens" in terminal.getvalue()
     assert terminal.getvalue().count("\n") == 1
 
 
 def test_progress_without_a_list_counts_nothing(monkeypatch):
     monkeypatch.delenv("SPEEDBUMP_PROGRESS", raising=False)
     stream = io.StringIO()
-    Progress({"model": "gpt2", "device": "cpu", "sequence": [1, 2]}, 4, stream)
+    Progress({"model": "gpt2", "device": "cpu", "sequence": [1, 2]}, [1, 1, 2, 2], stream)
     assert stream.getvalue() == "gpt2 on cpu, 2 budgets\n"
 
 

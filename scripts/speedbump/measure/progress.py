@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -34,20 +34,21 @@ def read_standing(environment: Mapping[str, str] = os.environ) -> Standing | Non
 
 
 class Progress:
-    """One cell's progress."""
+    """One cell's progress. ``budgets``: tokens of each of its requests, in order."""
 
-    def __init__(self, cell: Mapping[str, Any], n_requests: int, stream: TextIO = sys.stderr) -> None:
+    def __init__(self, cell: Mapping[str, Any], budgets: Sequence[int], stream: TextIO = sys.stderr) -> None:
         self._standing = read_standing()
         self._what = describe_cell(cell)
-        self._n_requests = n_requests
+        self._budgets = budgets
         self._stream = stream
         self._changes = stream.isatty()
         self._write(self._line())
 
     def show_request(self, request: int) -> None:
-        """Request number ``request``, from 0, has begun."""
+        """Request number ``request``, from 0, has begun. Nobody asks the worker within one: that would disturb."""
         if self._changes:
-            self._write(f"{self._line()}, request {request + 1} of {self._n_requests}")
+            so_far, total = sum(self._budgets[:request]), sum(self._budgets)
+            self._write(f"{self._line()}, request {request + 1} of {len(self._budgets)}, {so_far} of {total} tokens")
 
     def say(self, text: str) -> None:
         """A line that stays."""

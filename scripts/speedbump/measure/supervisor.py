@@ -76,7 +76,7 @@ def measure_cell(
         raise RefusedError('on battery power: plug the machine in, or give the limit {"allow_battery": true}')
     begun_s = time.monotonic()
     plan = plan_requests(cell)
-    progress = Progress(cell, len(plan))
+    progress = Progress(cell, [planned.n_gen for planned in plan])
     run = run_worker(cell, model, plan, out.parent, limits, python, log, progress)
     record = run.record
     check_versions(stack, record.stack)
