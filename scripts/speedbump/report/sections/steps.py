@@ -1,11 +1,14 @@
 """Step times: do all steps slow down, or some."""
 
 import math
+from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 import altair as alt
 import polars as pl
 
+from speedbump.analyse.step_times import find_slow_steps
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
 from speedbump.report.layers import chart_of, tip
@@ -14,7 +17,7 @@ from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, WIDE, colour, round_lengths
-from speedbump.report.words import digits, plural, seconds
+from speedbump.report.words import capitalised, digits, plural, seconds
 
 MOST = 2
 MOST_TILES = 2_000
@@ -69,6 +72,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     if not shown:
         return EMPTY
     bounds = shade_bounds([step for _, steps in shown for values in steps.values() for step in values[1:]])
+    notes = {row["series"]: slow_step_note(row) for row in find_slow_steps(study.requests).series.iter_rows(named=True)}
     key = tuple((f"shade{number}", f"{_shade_words(bounds, number)}") for number in range(SHADES))
     return Section(
         anchor="steps",
@@ -76,10 +80,28 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         finding=step_finding(*shown[0]),
         lead="Time of each decode step, by its place in the request. Timing every step slows the request itself down.",
         key=key,
-        figures=[Figure((f"steps-{curve.key}",), curve.spoken, "", (curve.key,)) for curve, _ in shown],
+        figures=[Figure((f"steps-{c.key}",), c.spoken, notes.get(c.series, ""), (c.key,)) for c, _ in shown],
         caption="A tile is the mean of neighbouring steps, of the median over the requests. Prefill is left out.",
         table=_table(shown),
         file="requests",
+    )
+
+
+FOLLOWS = {
+    "position": "so it follows the position in the request alone",
+    "state": "so it follows what the process did before, not the position",
+    "can't tell": "so position and state cannot be told apart",
+}
+
+
+def slow_step_note(row: Mapping[str, Any]) -> str:
+    """What the slow steps of a curve's requests follow, from a row of SERIES_STEPS."""
+    if row["follows"] == "nothing":
+        return "No request has slow steps."
+    return (
+        f"{row['n_slow_requests']} of {plural(row['n_requests'], 'request')} have slow steps: from request "
+        f"{row['first_slow_request'] + 1} of the process on, and typically from step {row['first_slow_step']}. "
+        f"{capitalised(row['why'])}, {FOLLOWS[row['follows']]}."
     )
 
 
