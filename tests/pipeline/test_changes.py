@@ -141,4 +141,4 @@ def test_a_workload_is_judged_by_the_measured_curve(project):
     assert judged["outside"] == 1 / 16, "400 tokens were never measured"
     (project.root / "lengths.csv").unlink()
     refused = project.run("-n")
-    assert "tests/studies/tiny.yaml: workload: lengths.csv is not there" in refused.text
+    assert "tests/studies/tiny.yaml: workload: lengths.csv cannot be read" in refused.text
