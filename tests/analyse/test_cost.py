@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import json, resource, time
+import json, pathlib, re, resource, time
 import numpy as np, polars as pl
 from speedbump.analyse.regimes import find_regimes
 from speedbump.grid.axes import DEFAULTS
@@ -35,10 +35,14 @@ def cost(series):
 
 cost(20)
 few, many = cost(100), cost(1000)
-used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = pathlib.Path("/proc/self/status")
+if status.exists():  # Linux counts in ru_maxrss what the parent held before this program was loaded
+    peak_bytes = int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read_text())[1]) * 1024
+else:
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({
     "growth": many[0] / few[0],
-    "mb": used / 1024 if used < 1e8 else used / 1024**2,
+    "mb": peak_bytes / 1e6,
     "regimes": many[1],
 }))
 """
