@@ -25,6 +25,7 @@ CIRCLE = re.compile(
     rf'd="M({NUMBER}),0A\3,\3,0,1,1,-\3,0A\3,\3,0,1,1,\3,0"([^>]*)/>'
 )
 LEAVES = re.compile(r"<g([^>]*)>((?:<(?:path|circle|line)[^>]*/>|<text[^>]*>[^<]*</text>)+)</g>")
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 ATTRIBUTE = re.compile(r' ([a-z-]+)="([^"]*)"')
 SHAREABLE = frozenset(
     (
@@ -95,7 +96,7 @@ def shrink_svg(svg: str, prefix: str) -> str:
     """The same picture in fewer bytes: a tenth of a pixel is enough, and nothing reads its roles."""
     svg = re.sub(r' (?:aria-[a-z]+|role|class|pointer-events|aria-hidden)="[^"]*"', "", svg)
     svg = re.sub(r'<path d="[^"]*" display="none"/>|<path d=""[^>]*/>|<path d="M0,0h0v0h0Z"/>', "", svg)
-    svg = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number[0]):.1f}".removesuffix(".0"), svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: LONG_NUMBER.sub(_shortened, tag[0]), svg)
     svg = svg.replace(' opacity="1"', "").replace(' transform="translate(0,0)"', "")
     while (smaller := re.sub(r"<g>(?:<g>)*</g>|<g[^>]*></g>|<g/>", "", svg)) != svg:
         svg = smaller
@@ -111,6 +112,10 @@ def shrink_svg(svg: str, prefix: str) -> str:
         svg,
         count=1,
     )
+
+
+def _shortened(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 def _share_attributes(group: re.Match[str]) -> str:
