@@ -116,6 +116,12 @@ def test_another_transformers_is_another_stack_and_the_old_files_stay(project, t
     assert sum("transformers-99.1.2" in str(run) for run in project.runs) == 3
     series = pl.read_parquet(project.root / "results/studies/tiny/series.parquet")
     assert series["stack"].n_unique() == 2, "the report shows both stacks"
+    folder = project.root / "results/studies/tiny"
+    budgets = pl.read_parquet(folder / "budget_changes.parquet")
+    assert budgets["n_gen"].to_list() == [8, 16, 24]
+    assert not budgets["change"].is_in(["slower", "faster"]).any(), "the same code under two names has changed nothing"
+    assert pl.read_parquet(folder / "series_changes.parquet")["verdict"].item() in ("unchanged", "can't tell")
+    assert project.script("scripts/gate.py", "results/studies/tiny").returncode in (0, 3)
 
 
 def test_a_patch_of_the_os_is_the_same_stack(monkeypatch):
