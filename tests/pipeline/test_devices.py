@@ -6,6 +6,7 @@ import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from speedbump.tables import read_metadata
@@ -46,6 +47,10 @@ def test_two_devices_measure_two_cells_at_a_time_and_a_cpu_cell_has_the_machine_
     assert at_once
     assert all(not set(a["slots"]) & set(b["slots"]) for a, b in at_once)
     assert "waiting: another measurement holds the device" not in outcome.text
+    cells = pl.read_parquet(project.root / "results/studies/devices/cells.parquet")
+    assert cells.filter(device="cuda")["slot"].n_unique() == 2
+    assert cells.filter(device="cuda")["neighbours"].max() > 0.2
+    assert cells.filter(device="cpu").select("slot", "neighbours").row(0) == (None, 0.0)
 
 
 def test_by_default_one_cell_at_a_time_whatever_the_cores(two_devices):
