@@ -160,10 +160,16 @@ CELLS = Table(
         _f("prefill_share", "ttft over e2e, median"),
         _f("tokens_per_s", "batch * n_gen / e2e_median_s", "1/s"),
         *(_i(f"{c.name.removesuffix('_bytes')}_peak_bytes", f"largest: {c.meaning}", "bytes") for c in _MEMORY),
+        _f("sentinel_s", "fixed workload run before and after the cell, mean of the two", "s"),
         _f("sentinel_drift", "sentinel after over before"),
         _s("disturbed", "why the cell is flagged; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
         _f("wall_s", "job start to job end", "s"),
+        _s(
+            "slot",
+            "the GPU that was held, its identity hashed; null without one, or for a CPU cell that held several",
+        ),
+        _f("neighbours", "the study's other cells on the same node meanwhile, mean over time; null where unknown"),
     ),
 )
 
@@ -405,7 +411,12 @@ TABLES = (
 
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
-    """The frame with exactly the table's columns in order. Raises TableError naming ``where``."""
+    """The frame with exactly the table's columns in order. Raises TableError naming ``where``.
+
+    A column of an axis that came later is filled with its default, at which the cells were measured.
+    """
+    late = [axis for axis in AXES if axis.late and axis.name in table.schema and axis.name not in frame.columns]
+    frame = frame.with_columns(pl.lit(axis.default).alias(axis.name) for axis in late)
     missing = [name for name in table.schema if name not in frame.columns]
     extra = [name for name in frame.columns if name not in table.schema]
     if missing or extra:

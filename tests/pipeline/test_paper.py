@@ -1,6 +1,7 @@
 """The paper's study through real Snakemake: scaled down and measured, whole and simulated."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from speedbump.analyse.repeats import runs_to_repeat
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
-from speedbump.tables import CLAIMS, COMPARISONS, TABLES, read_table
+from speedbump.tables import CLAIMS, COMPARISONS, SERIES_CHANGES, TABLES, read_table
 
 from .conftest import ROOT, make_project
 from .simulated_paper import MACHINE, OLD_STACK, SLOW_ON_SMALL, SMALL_MACHINE, STACK, write_run
@@ -112,8 +113,24 @@ def test_a_bundle_joins_as_another_machine(small, tmp_path, monkeypatch):
     assert not [
         run for run in runs_to_repeat(Path("results/studies/small-paper")) if Path(run).resolve() not in project.runs
     ]
-    comparisons = table(project, "small-paper", COMPARISONS).filter(axis="machine")
-    assert comparisons["ratio"].to_list() == pytest.approx([1.0] * comparisons.height)
+    changes = table(project, "small-paper", SERIES_CHANGES)
+    assert not changes.is_empty()
+    assert changes["shift"].drop_nulls().to_list() == pytest.approx([1.0] * changes["shift"].count())
+    assert set(changes["verdict"]) <= {"unchanged", "can't tell"}
+
+
+def test_a_study_of_bundles_alone_measures_nothing(small, tmp_path):
+    project = small.copy(tmp_path / "project")
+    made = project.script("scripts/make_bundle.py", "results/studies/small-paper", "--out", "away.zip")
+    assert made.returncode == 0, made.stderr
+    shutil.rmtree(project.root / "results/runs")
+    gathered = {"study": "gathered", "title": "Gathered", "models": "tests/models", "bundles": ["away.zip"]}
+    (project.root / "gathered.yaml").write_text(yaml.safe_dump(gathered))
+    outcome = project.run(study="gathered.yaml")
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["measure_cell"] == 0
+    summary = json.loads((project.root / "results/studies/gathered/site/summary.json").read_text())
+    assert len({curve["series"] for curve in summary["curves"]}) == len(summary["curves"]) > 1
 
 
 @pytest.fixture(scope="module")

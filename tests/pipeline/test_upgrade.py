@@ -1,6 +1,8 @@
 """A simulated upgrade through real Snakemake: one regime moves, one vanishes, one appears."""
 
+import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -91,3 +93,27 @@ def test_an_upgrade_that_changes_nothing_passes(upgraded, tmp_path):
     assert len([change for change in told["changes"] if change["newest"]]) == 3
     assert project.script("scripts/gate.py", FOLDER).returncode == 0
     assert project.script("scripts/gate.py", FOLDER, "--pair", "2.9.0", "2.11.0").returncode == 1
+
+
+def test_a_real_double_run_finds_no_change(measured, tmp_path):
+    """The installed transformers measured again under another version number: a stack against itself."""
+    project = measured.copy(tmp_path / "project")
+    real = importlib.util.find_spec("transformers").submodule_search_locations[0]
+    shadow = tmp_path / "site" / "transformers"
+    shadow.mkdir(parents=True)
+    for entry in Path(real).iterdir():
+        if entry.name == "__init__.py":
+            text, count = re.subn(r'^__version__ = ".*"', '__version__ = "99.1.2"', entry.read_text(), flags=re.M)
+            assert count == 1
+            (shadow / entry.name).write_text(text)
+        else:
+            (shadow / entry.name).symlink_to(entry)
+    outcome = project.run(env={"PYTHONPATH": str(shadow.parent)})
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["measure_cell"] == 3
+    folder = project.root / "results/studies/tiny"
+    budgets = pl.read_parquet(folder / "budget_changes.parquet")
+    assert budgets["n_gen"].to_list() == [8, 16, 24]
+    assert not budgets["change"].is_in(["slower", "faster"]).any()
+    assert pl.read_parquet(folder / "series_changes.parquet")["verdict"].item() in ("unchanged", "can't tell")
+    assert project.script("scripts/gate.py", "results/studies/tiny").returncode in (0, 3)

@@ -210,6 +210,10 @@ def axis_words(axis: str, value: Any) -> str:
                 "per_step": "every step timed",
                 "memory": "memory sampled",
             }.get(value, str(value))
+        case "compile":
+            return {"none": "not compiled", "cuda_graph": "CUDA graph", "inductor": "torch.compile"}.get(
+                value, str(value)
+            )
     return str(value)
 
 
