@@ -198,6 +198,8 @@ def test_one_stack_has_no_section_of_stacks(tmp_path: Path) -> None:
     assert sections(study)["stacks"].empty.startswith("Filled by")
     (change,) = every_change(study)
     assert (change.word, change.between_stacks) == ("unchanged", False)
+    lead = sections(study)["devices"].lead
+    assert lead.endswith("Simulated-36gb against simulated-128gb: of 1 curve, 1 shows no difference.")
 
 
 def test_history_over_three_stacks(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ PHRASES = {
     "unchanged": ("is unchanged", "are unchanged"),
 }
 assert set(PHRASES) == set(CHANGE_WORDS)
+MACHINE_PHRASES = PHRASES | {
+    "new": ("has a slow regime that the other has not", "have a slow regime that the other has not"),
+    "moved": ("has its slow regime elsewhere", "have their slow regime elsewhere"),
+    "gone": ("lacks a slow regime that the other has", "lack a slow regime that the other has"),
+    "unchanged": ("shows no difference", "show no difference"),
+}
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,19 @@ def upgrade_sentence(changes: Sequence[Change]) -> str:
     )
     if len(newest) == 1:
         return f"{between}: {newest[0].name} {PHRASES[newest[0].word][0]}: {newest[0].sentence}"
-    counts = Counter(change.word for change in newest)
-    parts = [f"{counts[word]} {PHRASES[word][counts[word] > 1]}" for word in CHANGE_WORDS if counts[word]]
-    return f"{between}: of {plural(len(newest), 'curve')}, {listing(parts)}"
+    return f"{between}: {_counts(newest, PHRASES)}"
+
+
+def machine_sentences(changes: Sequence[Change]) -> list[str]:
+    """One for every two machines: how many curves differ, and in what."""
+    between: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    for change in changes:
+        if not change.between_stacks:
+            between[change.titles].append(change)
+    return [f"{new} against {old}: {_counts(own, MACHINE_PHRASES)}" for (old, new), own in sorted(between.items())]
+
+
+def _counts(changes: Sequence[Change], phrases: dict[str, tuple[str, str]]) -> str:
+    counts = Counter(change.word for change in changes)
+    parts = [f"{counts[word]} {phrases[word][counts[word] > 1]}" for word in CHANGE_WORDS if counts[word]]
+    return f"of {plural(len(changes), 'curve')}, {listing(parts)}"
