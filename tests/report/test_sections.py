@@ -202,6 +202,14 @@ def test_one_stack_has_no_section_of_stacks(tmp_path: Path) -> None:
     assert lead.endswith("Simulated-36gb against simulated-128gb: of 1 curve, 1 shows no difference.")
 
 
+def test_a_change_is_named_by_what_both_stacks_share(tmp_path: Path) -> None:
+    """Three stacks: their titles name two versions, of which the two compared share one."""
+    stacks_ = [simulated.STACK, OTHER_STACK, OTHER_STACK.replace("4.57.6", "5.1.0")]
+    lines = [Line(axes={"n_prompt": prompt}, stack=stack) for stack in stacks_ for prompt in (3, 65)]
+    names = {change.name for change in every_change(study_of(tmp_path, *lines))}
+    assert names == {"GPT-2 Medium on MPS", "GPT-2 Medium on MPS (prompt 3)"}
+
+
 def test_history_over_three_stacks(tmp_path: Path) -> None:
     versions = [f"macos-14.8_torch-2.{minor}.0_transformers-4.57.6" for minor in (9, 10, 11)]
     slow = ((Slow(512, 640, 10.0),), (Slow(512, 640, 5.0),), ())

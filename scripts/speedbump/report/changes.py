@@ -2,14 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from speedbump.grid.stack import stack_order
-from speedbump.report.curves import Curve, spoken_without, stack_titles
+from speedbump.report.curves import Curve, stack_titles
 from speedbump.report.study import Study
 from speedbump.report.words import listing, plural, prose
 from speedbump.tables import CHANGE_WORDS
@@ -36,6 +36,7 @@ MACHINE_PHRASES = PHRASES | {
 class Change:
     """A curve in two places. row: of tables.SERIES_CHANGES; regimes, budgets: of the tables of those names.
 
+    name: of the curve, without what is compared.
     titles: of the two stacks, or machines, in as few words as tell them apart.  between_stacks: of one machine.
     neighbours: no other stack lies between the two.  newest: they are the two newest stacks of the machine.
     """
@@ -45,6 +46,7 @@ class Change:
     row: dict[str, Any]
     regimes: Sequence[dict[str, Any]]
     budgets: Sequence[dict[str, Any]]
+    name: str
     titles: tuple[str, str]
     between_stacks: bool
     neighbours: bool
@@ -57,12 +59,6 @@ class Change:
     @property
     def sentence(self) -> str:
         return prose(self.row["sentence"])
-
-    @property
-    def name(self) -> str:
-        """The curve without its stack, which is not what is compared."""
-        own = stack_titles({self.row["old_stack"], self.row["new_stack"]})
-        return spoken_without(self.new, own.get(self.row["new_stack"], "") or None)
 
 
 def every_change(study: Study) -> list[Change]:
@@ -80,6 +76,9 @@ def every_change(study: Study) -> list[Change]:
         between_stacks = row["old_machine"] == row["new_machine"]
         places = (row["old_stack"], row["new_stack"])
         of_machine = list(pairwise(ordered[row["new_machine"]]))
+        said = {stack_titles(stacks[row["new_machine"]])[row["new_stack"]]}
+        said |= set() if between_stacks else {row["new_machine"]}
+        alike = replace(curves[row["new"]], apart=tuple(w for w in curves[row["new"]].apart if w not in said))
         found.append(
             Change(
                 curves[row["old"]],
@@ -87,6 +86,7 @@ def every_change(study: Study) -> list[Change]:
                 row,
                 regimes.get(pair, []),
                 budgets.get(pair, []),
+                alike.spoken,
                 (titles[places[0]], titles[places[1]]) if between_stacks else (row["old_machine"], row["new_machine"]),
                 between_stacks,
                 between_stacks and places in of_machine,
