@@ -313,6 +313,8 @@ TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COM
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
     """The frame with exactly the table's columns in order. Raises TableError naming ``where``."""
+    if frame.schema == table.schema:
+        return frame
     missing = [name for name in table.schema if name not in frame.columns]
     extra = [name for name in frame.columns if name not in table.schema]
     if missing or extra:
