@@ -8,6 +8,7 @@ import pytest
 
 from speedbump.analyse import runs as reading
 from speedbump.analyse.runs import read_runs, samples_file
+from speedbump.grid.axes import AXES
 from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_metadata, read_table, write_table
 
 from .test_bundles import write_run
@@ -96,6 +97,17 @@ def test_samples_of_another_run_do_not_pass_for_a_runs_own(many):
 def test_nothing_is_read_one_by_one_where_all_is_sound(many, monkeypatch):
     monkeypatch.setattr(reading, "_read_one", None)
     assert len(read_runs(many).records) == len(many)
+
+
+@pytest.mark.parametrize("old", [slice(0, 5), slice(5, 12), slice(None)])
+def test_runs_from_before_a_late_axis_are_read_together_with_later_ones(many, old, monkeypatch):
+    whole = read_runs(many)
+    late = [axis.name for axis in AXES if axis.late]
+    assert late
+    for file in many[old]:
+        read_table(file, REQUESTS).drop(late).write_parquet(file, metadata=read_metadata(file))
+    monkeypatch.setattr(reading, "_read_one", None)
+    assert read_runs(many).requests.equals(whole.requests)
 
 
 def test_more_runs_than_are_read_at_once(many, monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.verification import FILE, ContradictionError, are_sound, check_rows, expect
+from speedbump.grid.axes import AXES
 from speedbump.tables import FAULTS, MEMORY_SAMPLES, REQUESTS, Table, TableError, check_table, read_metadata, read_table
 
 DEEPEST = 20
@@ -90,11 +91,26 @@ def _scan(files: Sequence[Path], table: Table, runs: dict[str, str] | None = Non
     if not paths:
         return pl.DataFrame(schema={**table.schema, FILE: pl.String})
     try:
-        frame = pl.read_parquet(paths, glob=False, include_file_paths=FILE)
+        frame = _read_together(paths, table)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise TableError(f"{len(paths)} files: {error}") from error
     names = frame[FILE].replace_strict(runs) if runs else frame[FILE]
     return check_table(frame.drop(FILE), table, f"{len(paths)} files").with_columns(names)
+
+
+def _read_together(paths: list[str], table: Table) -> pl.DataFrame:
+    """Many files as one frame; those from before a late axis get its default, where others have the column."""
+    try:
+        return pl.read_parquet(paths, glob=False, include_file_paths=FILE)
+    except pl.exceptions.PolarsError:
+        late = {axis.name: axis.default for axis in AXES if axis.late and axis.name in table.schema}
+        for path in paths:
+            if not {*table.schema} - {*pl.read_parquet_schema(path)} <= {*late}:
+                raise
+        frame = pl.read_parquet(
+            paths, glob=False, include_file_paths=FILE, schema=table.schema, missing_columns="insert"
+        )
+        return frame.with_columns(pl.col(name).fill_null(pl.lit(default)) for name, default in late.items())
 
 
 def _read_one(file: Path) -> Runs:

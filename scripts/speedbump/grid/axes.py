@@ -10,7 +10,8 @@ REST = re.compile(r"rest_(\d+(?:\.\d+)?)s")
 class Axis:
     """One axis. ``default`` is frozen once released: an axis at its default is left out of a
     cell's identity, so that a new axis changes no old id. ``values``: the allowed words; empty
-    for numbers and names, whose type is ``kind``.
+    for numbers and names, whose type is ``kind``. ``late``: came after the first release, so that a
+    table without the column is one of cells at the default.
     """
 
     name: str
@@ -18,6 +19,7 @@ class Axis:
     default: str | int | None
     meaning: str
     values: tuple[str, ...] = ()
+    late: bool = False
 
 
 AXES: tuple[Axis, ...] = (
@@ -48,6 +50,14 @@ AXES: tuple[Axis, ...] = (
     Axis("between_requests", str, "nothing", "nothing, empty_cache, or rest_<seconds>s"),
     Axis("batch", int, 1, "sequences decoded together"),
     Axis("process", int, 1, "number of the repeat of the whole process"),
+    Axis(
+        "compile",
+        str,
+        "none",
+        "what starts a decode step in place of Python: a CUDA graph, or torch.compile's code",
+        ("none", "cuda_graph", "inductor"),
+        late=True,
+    ),
 )
 DEFAULTS = {axis.name: axis.default for axis in AXES}
 

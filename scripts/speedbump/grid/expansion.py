@@ -43,6 +43,7 @@ def expand_study(
     }
     for experiment in study.experiments:
         for axes in combined[experiment.name]:
+            _check_compile(axes, _fewest_warmups(experiment, study), _where(experiment, file))
             _check(axes, _replay(axes, experiment, file), _where(experiment, file), models)
     computes = find_devices()
     accelerator = next((device for device in ("mps", "cuda") if computes.get(device)), None)
@@ -51,22 +52,27 @@ def expand_study(
             raise StudyError(f"{file}: requires: this machine has no {required} that computes")
     grid = Grid()
     for experiment in study.experiments:
-        kept, absent = [], set()
+        kept, absent, uncaptured = [], set(), set()
         if experiment.when is None or (experiment.when == ACCELERATOR) == bool(accelerator):
             for axes in combined[experiment.name]:
                 device = axes["device"] or accelerator or "cpu"
                 if device == ACCELERATOR:
                     device = accelerator or ACCELERATOR
-                if computes.get(device):
+                if axes["compile"] == "cuda_graph" and device != "cuda":
+                    uncaptured.add(device)
+                elif computes.get(device):
                     kept.append({**axes, "device": device})
                 else:
                     absent.add(device)
         if absent:
             devices = " and ".join(sorted(absent))
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
+        if uncaptured:
+            where = " and ".join(sorted(uncaptured))
+            grid.notices.append(f"{experiment.name}: compile cuda_graph needs CUDA; its cells on {where} are left out")
         cells = _with_sequences(kept, experiment, file, study)
         grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
-    if not any(grid.cells.values()):
+    if study.experiments and not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
         raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
     return grid
@@ -131,6 +137,31 @@ def _check(axes: Mapping[str, Any], replay: list[int], where: str, models: Mappi
         raise StudyError(f"{where}.order: {axes['order']} needs lifetime: persistent; a fresh process has one budget")
     if axes["harness"] == "generate" and axes["instrument"] in ("step_sync", "per_step"):
         raise StudyError(f"{where}.instrument: generate() cannot be observed at every step; use harness: loop")
+
+
+def _check_compile(axes: Mapping[str, Any], warmups: int, where: str) -> None:
+    """Refuse a compiled step that could not be one, or whose making would be timed."""
+    chosen = axes["compile"]
+    if chosen == "none":
+        return
+    needed = {"kv_cache": "static", "harness": "loop", "lifetime": "fresh"}
+    why = {
+        "kv_cache": "its tensors must stay where they are",
+        "harness": "generate() and LitServe step as they like",
+        "lifetime": "it is made for one length, at the process's first request",
+    }
+    for axis, value in needed.items():
+        if axes[axis] != value:
+            raise StudyError(f"{where}.compile: {chosen} needs {axis}: {value}, not {axes[axis]}: {why[axis]}")
+    if chosen == "cuda_graph" and axes["device"] in ("cpu", "mps"):
+        raise StudyError(f"{where}.compile: cuda_graph needs CUDA, not {axes['device']}")
+    if warmups < 1:
+        raise StudyError(f"{where}.compile: {chosen} needs a warm-up, in which it is made")
+
+
+def _fewest_warmups(experiment: Experiment, study: Study) -> int:
+    probe = [experiment.refine.probe_warmups] if experiment.refine and experiment.refine.rounds else []
+    return min(study.protocol.warmups, *probe) if probe else study.protocol.warmups
 
 
 def _with_sequences(
