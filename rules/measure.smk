@@ -20,6 +20,7 @@ if not PARTIAL:
         priority: lambda wildcards: measuring_order(wildcards.cell, STUDY.protocol.seed)
         resources:
             accelerator=lambda wildcards: devices_taken(wildcards.cell),
+            gpu=lambda wildcards: int(device_of(wildcards.cell) == "cuda"),  # what executors ask a cluster for
         params:
             cell=lambda wildcards: parameters(wildcards.cell),
         shell:

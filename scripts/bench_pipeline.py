@@ -42,11 +42,14 @@ def make_study(root: Path, cells: int) -> None:
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
         copy(ROOT / part, root / part)
-    budgets = [f"{n}" for n in range(1, cells // 10 + 1)]
     models = "[distilgpt2, gpt2, gpt2-medium, gpt2-large, opt-350m]"
+    prompts = list(range(5, 5 + -(-cells // 1000)))
+    step = 1 if len(prompts) == 1 else 8
+    last = step * cells // (10 * len(prompts))
     (root / "config" / "many.yaml").write_text(
         f"study: many\ntitle: Many cells\nprotocol: {{warmups: 1, repeats: 2}}\nexperiments:\n"
-        f"  - {{name: many, model: {models}, device: cpu, kv_cache: [dynamic, 'off'], n_gen: [{', '.join(budgets)}]}}\n"
+        f"  - {{name: many, model: {models}, device: cpu, kv_cache: [dynamic, 'off'], n_prompt: {prompts}, "
+        f"n_gen: {step}-{last}+{step}}}\n"
     )
 
 
