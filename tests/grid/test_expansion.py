@@ -100,7 +100,7 @@ def test_when_chooses_by_the_machine():
         ),
         (
             {"compile": "cuda_graph", "kv_cache": "static", "device": "cpu"},
-            "x.yaml: experiments[scan].compile: cuda_graph needs CUDA, not cpu",
+            "x.yaml: experiments[scan].compile: cuda_graph needs device: cuda, not cpu",
         ),
         (
             {"compile": "inductor", "kv_cache": "static", "protocol": {"warmups": 0}},
@@ -126,7 +126,7 @@ def test_a_cuda_graph_is_measured_on_cuda_alone():
     assert [cell["compile"] for cell in on_cuda.cells["scan"]] == ["none", "cuda_graph"]
     on_mps = grid(MPS, **axes)
     assert [cell["compile"] for cell in on_mps.cells["scan"]] == ["none"]
-    assert on_mps.notices == ["scan: compile cuda_graph needs CUDA; its cells on mps are left out"]
+    assert on_mps.notices == ["scan: compile cuda_graph needs CUDA, not mps; its cells are left out"]
 
 
 def test_prompt_and_budget_beyond_the_positions_are_refused():
