@@ -1,7 +1,7 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims.
+# Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons; claims.
 
-COLLECTED = ("requests", "cells", "faults", "memory_samples")
+COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
 TABLES = (*COLLECTED, *FOUND, "comparisons", "claims")
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
