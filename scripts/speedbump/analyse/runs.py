@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -30,6 +30,7 @@ _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 
 FIRST_DAY, LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 """Dates that can be written; a machine whose clock has stopped says the first."""
+_LAST_S = LAST_DAY.timestamp()
 _PASSES = ("ttft_s", "e2e_s", "sentinel_before_s", "sentinel_after_s")
 """Times in which work is done."""
 LARGEST = 1 << 60
@@ -122,12 +123,24 @@ def _read_beside(run: Path, frame: pl.DataFrame, instrument: str) -> pl.DataFram
     return rows
 
 
+class _Held(BaseModel):
+    """Which devices a run held, and when, as the supervisor describes it."""
+
+    model_config = ConfigDict(strict=True)
+    slots: list[Annotated[str, Field(max_length=100)]] = Field(min_length=1, max_length=1000)
+    devices: int = Field(ge=1, le=1000)
+    boot: str | None = Field(max_length=100)
+    since_s: float = Field(ge=0, le=_LAST_S)
+    until_s: float = Field(ge=0, le=_LAST_S)
+
+
 class _Record(BaseModel):
     """What is read of a run's record beside its cell and place."""
 
     model_config = ConfigDict(strict=True)
     environment: dict[str, Any]
     wall_s: float = Field(ge=0, le=LONGEST_S)
+    held: _Held | None = None
 
     @field_validator("environment")
     @classmethod

@@ -71,7 +71,7 @@ def expand_study(
         grid.notices += [f"{experiment.name}: {why}; its cells are left out" for why in sorted(unfit)]
         cells = _with_sequences(kept, experiment, file, study)
         grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
-    if not any(grid.cells.values()):
+    if study.experiments and not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
         raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
     return grid

@@ -19,6 +19,7 @@ from speedbump.grid.study import Limits
 from speedbump.measure.companions import companions_of, not_asked_for, watermark_variables, why_no_room
 from speedbump.measure.environment import (
     State,
+    boot_id,
     describe_machine,
     describe_state,
     find_disturbances,
@@ -27,7 +28,7 @@ from speedbump.measure.environment import (
     read_state,
 )
 from speedbump.measure.guard import breach_of, swap_used_bytes
-from speedbump.measure.lock import find_slots, hold_device
+from speedbump.measure.lock import Held, Slot, find_slots, hold_device
 from speedbump.measure.parents import are_alive, find_parents
 from speedbump.measure.place import check_versions
 from speedbump.measure.plan import Planned, plan_requests
@@ -48,9 +49,10 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """A worker's record, the machine before and after it, and the last line it printed."""
+    """A worker's record, the devices it held, the machine before and after it, and the last line it printed."""
 
     record: Record
+    held: dict[str, Any]
     before: State
     after: State
     last_line: str
@@ -90,6 +92,7 @@ def measure_cell(
         "stack": stack,
         "environment": {**describe_machine(), **describe_state(run.before), **record.stack},
         "environment_after": describe_state(run.after),
+        "held": run.held,
         "speedbump_commit": git_commit(),
         "limits": limits.model_dump(),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
@@ -136,11 +139,13 @@ def run_worker(
         return are_alive(parents)
 
     with ExitStack() as held_open:
-        held = held_open.enter_context(hold_device(cell["device"], find_slots(), is_wanted, progress.say))
+        slots = find_slots()
+        held = held_open.enter_context(hold_device(cell["device"], slots, is_wanted, progress.say))
         wait_until_cool(progress.say)
         held_open.enter_context(stay_awake())
-        before = read_state(cell["device"])
-        variables = _variables(cell, model, held.slots[0].visible)
+        gpu = held.slots[0].visible if cell["device"] == "cuda" else ""
+        before = read_state(gpu)
+        variables = _variables(cell, model, gpu)
         task = make_task(cell, model, plan, out)
         record, last_line = Record(), ""
         if shortage := why_no_room(cell, limits):
@@ -160,9 +165,24 @@ def run_worker(
                         last_line = worker.last_line()
         except StartError as error:
             raise RefusedError(str(error)) from error
-        after = read_state(cell["device"])
+        after = read_state(gpu)
         settle_memory()
-    return Run(record, before, after, last_line)
+    return Run(record, describe_hold(held, slots, before, after), before, after, last_line)
+
+
+def describe_hold(held: Held, slots: list[Slot], before: State, after: State) -> dict[str, Any]:
+    """Which of the node's devices the cell held, and when, so that cells measured at one time know each other.
+
+    Times are of the wall clock, in Unix seconds.
+    """
+    return {
+        "slots": [slot.name for slot in held.slots],
+        "indices": [slot.index for slot in held.slots],
+        "devices": len(slots),
+        "boot": boot_id(),
+        "since_s": before.wall_s,
+        "until_s": after.wall_s,
+    }
 
 
 def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path) -> dict[str, Any]:
@@ -252,10 +272,10 @@ def _death(worker: Worker) -> Ending:
     return Ending("failed", f"the worker ended with code {code}: {worker.last_line()}")
 
 
-def _variables(cell: dict[str, Any], model: Model, visible: str) -> dict[str, str]:
+def _variables(cell: dict[str, Any], model: Model, gpu: str) -> dict[str, str]:
     variables = {}
-    if visible and cell["device"] == "cuda":
-        variables["CUDA_VISIBLE_DEVICES"] = visible
+    if gpu:
+        variables["CUDA_VISIBLE_DEVICES"] = gpu
     from_hub = complete(cell)["weights"] == "pretrained" and model.pretrained and model.pretrained.hub
     if not from_hub:
         variables["HF_HUB_OFFLINE"] = "1"
