@@ -52,6 +52,14 @@ def test_an_experiment_takes_over_what_it_does_not_name():
     assert around_in_words(centre) == ["around tiny on cpu, from the study: slow at 24, 40, normal at 16, 48"]
 
 
+def test_a_pair_is_one_budget_within_and_the_nearest_beside():
+    grid, _ = cells_of({"name": "profile", "at": "pair", "instrument": "profile"})
+    assert [cell["n_gen"] for cell in grid.cells["profile"]] == [40, 48]
+    smooth = {"regime": {**GIVEN["regime"], "slow": [8], "normal": [16, 48]}}
+    grid, _ = cells_of({"name": "profile", "at": "pair"}, around=smooth)
+    assert [cell["n_gen"] for cell in grid.cells["profile"]] == [8, 16]
+
+
 def test_equal_totals_and_equal_budgets():
     grid, _ = cells_of({"name": "budget", "n_prompt": [3, 9]}, {"name": "total", "n_prompt": [3, 9], "keep": "total"})
     assert {cell["n_gen"] for cell in grid.cells["budget"]} == {16, 24, 40, 48}

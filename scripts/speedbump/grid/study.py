@@ -140,6 +140,9 @@ class Experiment(Axes):
     keep: Literal["budget", "total"] = Field(
         "budget", description="around a regime: what stays the same at another prompt, budget or prompt + budget"
     )
+    at: Literal["every", "pair"] = Field(
+        "every", description="around a regime: every budget, or one within it and one beside it"
+    )
 
 
 class GivenRegime(_Strict):
