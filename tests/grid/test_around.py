@@ -122,7 +122,10 @@ def test_without_a_regime_a_few_budgets_are_spread(tmp_path):
         ({}, "x.yaml: around: give one of study and regime"),
         ({**GIVEN, "study": "results/studies/scan"}, "x.yaml: around: give one of study and regime"),
         ({"regime": {**GIVEN["regime"], "slo": 3}}, "x.yaml: around.regime.slo: unknown key; did you mean 'slow'?"),
-        ({"study": "nowhere"}, "nowhere/site/summary.json is missing: run the study nowhere first"),
+        (
+            {"study": "nowhere"},
+            "x.yaml: around.study: nowhere/site/summary.json is missing: run the study nowhere first",
+        ),
     ],
 )
 def test_refused_in_one_line(around, line):

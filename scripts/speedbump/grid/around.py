@@ -83,7 +83,11 @@ def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
         axes = {name: getattr(given, name) for name in ("model", "device", "n_prompt", "instrument")}
         return Centre(axes, sorted(given.normal), sorted(given.slow), "the study")
     assert around.study is not None
-    here = [series for series in read_known(Path(around.study)) if series.machine == machine]
+    try:
+        known = read_known(Path(around.study))
+    except StudyError as error:
+        raise StudyError(f"{file}: around.study: {error}") from None
+    here = [series for series in known if series.machine == machine]
     here = [series for series in here if series.stack == stack] or here
     here = [series for series in here if series.lengths_measured.n_gen_max]
     if not here:
