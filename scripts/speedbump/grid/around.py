@@ -50,6 +50,11 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
     experiments = list(study.experiments)
     if centre:
         experiments = [_fill(experiment, centre, study.protocol.seed, file) for experiment in experiments]
+    else:
+        for experiment in experiments:
+            for key in ("keep", "at"):
+                if key in experiment.model_fields_set:
+                    raise StudyError(f"{file}: experiments[{experiment.name}].{key}: needs around in the study")
     if study.blocks:
         blocks = list(range(1, study.blocks + 1))
         experiments = [
