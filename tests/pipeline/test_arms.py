@@ -7,13 +7,13 @@ from speedbump.tables import PROFILES, REQUESTS, read_table
 
 pytestmark = pytest.mark.pipeline
 
-STUDY = "tests/studies/mechanism.yaml"
+STUDY = "tests/studies/arms.yaml"
 CELLS = {"reference": 4, "cache": 1, "life": 1, "predecessor": 1, "total": 2, "profile": 2}
 
 
 @pytest.fixture(scope="module")
 def study(new_project):
-    project = new_project("mechanism")
+    project = new_project("arms")
     return project, project.run(study=STUDY)
 
 
@@ -28,7 +28,7 @@ def test_it_says_what_it_is_around_and_what_each_arm_takes(study):
 
 
 def requests_of(project):
-    return read_table(project.root / "results/studies/little-mechanism/requests.parquet", REQUESTS)
+    return read_table(project.root / "results/studies/arms/requests.parquet", REQUESTS)
 
 
 def test_blocks_come_one_after_the_other(study):
@@ -54,7 +54,7 @@ def test_every_arm_differs_from_the_reference_in_one_thing(study):
 
 
 def test_a_profile_is_in_no_curve(study):
-    folder = study[0].root / "results/studies/little-mechanism"
+    folder = study[0].root / "results/studies/arms"
     profiles = read_table(folder / "profiles.parquet", PROFILES)
     assert set(profiles["n_gen"]) == {8, 16}
     profiled = requests_of(study[0]).filter(pl.col("instrument") == "profile")
