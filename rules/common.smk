@@ -30,6 +30,7 @@ TARGETS = (
     "collect_requests",
     "segment_regimes",
     "compare_series",
+    "compare_stacks",
     "check_claims",
     "copy_workload",
     "draw_charts",
