@@ -1,7 +1,8 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; changes; claims.
+# Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
+# changes; claims.
 
-COLLECTED = ("requests", "cells", "faults", "memory_samples")
+COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
 CHANGES = ("series_changes", "regime_changes", "budget_changes")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims")
@@ -23,7 +24,7 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",

@@ -137,6 +137,20 @@ MEMORY_SAMPLES = Table(
     ),
 )
 
+PROFILES = Table(
+    "profiles",
+    (
+        *_PLACE,
+        _i("n_gen", "the budget", "tokens"),
+        _i("request", "index of the profiled request in its process"),
+        _s("operator", "of PyTorch, or a kernel or copy on the device"),
+        _s("side", "host or device: where it ran; an operator of the host may have started kernels of the device"),
+        _i("calls", "how often in the request"),
+        _f("self_host_s", "time on the host in itself, without what it called", "s"),
+        _f("self_device_s", "time on the device in itself; null where the profiler does not see the device", "s"),
+    ),
+)
+
 CELLS = Table(
     "cells",
     (
@@ -397,6 +411,7 @@ CLAIMS = Table(
 TABLES = (
     REQUESTS,
     MEMORY_SAMPLES,
+    PROFILES,
     CELLS,
     FAULTS,
     BUDGETS,
