@@ -29,7 +29,7 @@ bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here;
 	$(BIN)/python scripts/bench_instrument.py
 	$(BIN)/python scripts/bench_pipeline.py
 
-test: .venv/ready-to-test  ## every test
+test: .venv/oldest  ## every test
 	$(BIN)/python -m pytest
 
 # The package's oldest transformers, laid over the newest: the decode loop must serve both.

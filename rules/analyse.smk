@@ -22,7 +22,7 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
+from speedbump.grid.around import around_in_words, place_around
 from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.devices import recall_devices
 from speedbump.grid.expansion import expand_study
@@ -51,10 +52,10 @@ try:
     if len(workflow.configfiles) > 1:
         raise StudyError("--configfile: two studies at once would be merged into one; give one")
     CALL = read_call(config)
-    STUDY = read_study(config, STUDY_FILE, reserved=TARGETS)
-    MODELS = load_models(Path(STUDY.models))
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
+    STUDY, CENTRE = place_around(read_study(config, STUDY_FILE, reserved=TARGETS), STUDY_FILE, MACHINE, STACK)
+    MODELS = load_models(Path(STUDY.models))
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
     GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
 except (StudyError, ModelError, StackError) as mistake:
@@ -97,6 +98,12 @@ def parameters(cell):
     if cell not in CELLS:
         raise WorkflowError(f"{cell}: no cell of {STUDY_FILE}, or planned for another stack")
     return CELLS[cell]
+
+
+def turn_of(cell):
+    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
+    block = json.loads(parameters(cell)).get("process", 1) if STUDY.blocks else 0
+    return measuring_order(cell, STUDY.protocol.seed, block)
 
 
 def run_file(cell):
@@ -176,5 +183,5 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
-    for line in [*GRID.notices, *describe_work(GRID.cells, RUNS, MODELS)]:
+    for line in [*around_in_words(CENTRE), *GRID.notices, *describe_work(GRID.cells, RUNS, MODELS)]:
         say(line)

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
+from speedbump.grid.cells import complete
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import load_models
 from speedbump.grid.stack import find_stack
@@ -36,17 +37,19 @@ from speedbump.tables import REQUESTS, read_metadata, read_table
 
 MODELS = Path("config/models")
 RECORDED = Path("tests/recorded/nvidia-h200.parquet")
-CELL = {
-    "weights": "random",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 65,
-    "instrument": "free_running",
-    "harness": "loop",
-    "batch": 1,
-    "seed": 1,
-}
+CELL = complete(
+    {
+        "weights": "random",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 65,
+        "instrument": "free_running",
+        "harness": "loop",
+        "batch": 1,
+        "seed": 1,
+    }
+)
 SMALL = {
     **{"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64, "n_positions": 512, "vocab_size": 1000},
     **{"bos_token_id": None, "eos_token_id": None},

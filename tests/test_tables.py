@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from speedbump.grid.axes import AXES
 from speedbump.tables import FAULTS, REQUESTS, STATUSES, TABLES, TableError, read_metadata, read_table, write_table
 
 ROOT = Path(__file__).parents[1]
@@ -41,6 +42,19 @@ def test_a_wrong_type_is_refused(tmp_path):
     wrong = pl.DataFrame({name: ["x"] for name in REQUESTS.schema})
     with pytest.raises(TableError, match=r"r\.parquet: not a requests table"):
         write_table(wrong, REQUESTS, tmp_path / "r.parquet")
+
+
+def test_a_table_from_before_an_axis_holds_cells_at_its_default(tmp_path):
+    late = [axis for axis in AXES if axis.late]
+    assert "compile" in [axis.name for axis in late]
+    blank = pl.DataFrame([dict.fromkeys(REQUESTS.schema)], schema=REQUESTS.schema)
+    blank.drop(axis.name for axis in late).write_parquet(tmp_path / "old.parquet")
+    assert read_table(tmp_path / "old.parquet", REQUESTS).select(axis.name for axis in late).to_dicts() == [
+        {axis.name: axis.default for axis in late}
+    ]
+    blank.drop("process").write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(TableError, match="lacks process"):
+        read_table(tmp_path / "other.parquet", REQUESTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all"])

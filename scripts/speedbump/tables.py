@@ -415,7 +415,12 @@ TABLES = (
 
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
-    """The frame with exactly the table's columns in order. Raises TableError naming ``where``."""
+    """The frame with exactly the table's columns in order. Raises TableError naming ``where``.
+
+    A column of an axis that came later is filled with its default, at which the cells were measured.
+    """
+    late = [axis for axis in AXES if axis.late and axis.name in table.schema and axis.name not in frame.columns]
+    frame = frame.with_columns(pl.lit(axis.default).alias(axis.name) for axis in late)
     missing = [name for name in table.schema if name not in frame.columns]
     extra = [name for name in frame.columns if name not in table.schema]
     if missing or extra:

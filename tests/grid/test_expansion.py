@@ -89,6 +89,27 @@ def test_when_chooses_by_the_machine():
         ({"weights": "pretrained"}, "x.yaml: experiments[scan].weights: tiny names no pretrained weights"),
         ({"harness": "generate", "instrument": "per_step"}, "x.yaml: experiments[scan].instrument: generate() cannot"),
         ({"lifetime": "persistent", "order": "replay"}, "x.yaml: experiments[scan].workload: order replay needs a CSV"),
+        ({"compile": "inductor"}, "x.yaml: experiments[scan].compile: inductor needs kv_cache: static, not dynamic"),
+        (
+            {"compile": "inductor", "kv_cache": "static", "harness": "generate"},
+            "x.yaml: experiments[scan].compile: inductor needs harness: loop, not generate",
+        ),
+        (
+            {"compile": "inductor", "kv_cache": "static", "lifetime": "persistent"},
+            "x.yaml: experiments[scan].compile: inductor needs lifetime: fresh, not persistent",
+        ),
+        (
+            {"compile": "cuda_graph", "kv_cache": "static", "device": "cpu"},
+            "x.yaml: experiments[scan].compile: cuda_graph needs device: cuda, not cpu",
+        ),
+        (
+            {"compile": "inductor", "kv_cache": "static", "protocol": {"warmups": 0}},
+            "x.yaml: experiments[scan].compile: inductor needs a warm-up, in which it is made",
+        ),
+        (
+            {"compile": "inductor", "kv_cache": "static", "refine": {"probe_warmups": 0}},
+            "x.yaml: experiments[scan].compile: inductor needs a warm-up, in which it is made",
+        ),
         ({"n_gen": "1-9999", "n_prompt": "1-99"}, "x.yaml: experiments[scan]: 989,901 cells; at most 100,000"),
     ],
 )
@@ -97,6 +118,15 @@ def test_refused_before_any_job(axes, line):
         grid(**axes)
     assert str(refusal.value).startswith(line)
     assert "\n" not in str(refusal.value)
+
+
+def test_a_cuda_graph_is_measured_on_cuda_alone():
+    axes = {"kv_cache": "static", "compile": ["none", "cuda_graph"], "n_gen": 8, "device": "accelerator"}
+    on_cuda = grid({"cpu": True, "mps": False, "cuda": True}, **axes)
+    assert [cell["compile"] for cell in on_cuda.cells["scan"]] == ["none", "cuda_graph"]
+    on_mps = grid(MPS, **axes)
+    assert [cell["compile"] for cell in on_mps.cells["scan"]] == ["none"]
+    assert on_mps.notices == ["scan: compile cuda_graph needs CUDA, not mps; its cells are left out"]
 
 
 def test_prompt_and_budget_beyond_the_positions_are_refused():

@@ -64,6 +64,46 @@ def test_finding_the_stack_imports_neither_package():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Says which stack is found where packages of the given versions are installed, on the given macOS."""
+
+    def find(macos="14.8.1", **versions):
+        packages = {"torch": "2.8.0", "transformers": "4.57.6", "polars": "1.34.0", "altair": "6.0.0", **versions}
+        for name, version in packages.items():
+            folder = tmp_path / name
+            folder.mkdir(exist_ok=True)
+            for file in ("__init__.py", "version.py"):
+                (folder / file).write_text(f"__version__ = '{version}'\n")
+            metadata = tmp_path / f"{name}-1.dist-info"
+            metadata.mkdir(exist_ok=True)
+            (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        monkeypatch.setattr(sys, "path", [str(tmp_path)])
+        monkeypatch.setattr(machine.platform, "system", lambda: "Darwin")
+        monkeypatch.setattr(machine.platform, "mac_ver", lambda: (macos, ("", "", ""), "arm64"))
+        return stack.find_stack()
+
+    return find
+
+
+def test_torch_with_its_build_transformers_and_the_minor_version_of_the_os_are_the_stack(installed):
+    before = installed()
+    assert before == "macos-14.8_torch-2.8.0_transformers-4.57.6"
+    changed = [
+        installed(torch="2.9.0"),
+        installed(torch="2.8.0+cpu"),
+        installed(transformers="5.0.0"),
+        installed("14.9"),
+    ]
+    assert len({before, *changed}) == 5
+
+
+def test_nothing_else_is(installed):
+    before = installed()
+    others = {"polars": "9.9.9", "altair": "9.9.9", "snakemake": "99.0.0", "numpy": "9.9.9", "psutil": "9.9.9"}
+    assert installed("14.8.2", **others) == before
+
+
 def test_a_missing_package_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     with pytest.raises(stack.StackError, match=r"torch is not installed for python.*: pip install"):

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 import transformers  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
+from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_models  # noqa: E402
 from speedbump.measure.network import build_random  # noqa: E402
 from speedbump.measure.session import LocalSession  # noqa: E402
@@ -35,18 +36,20 @@ PUBLISHED = {
 WORDS = 2000
 """Two layers and a small vocabulary are enough to see whether a family's caches agree."""
 
-CELL = {
-    "weights": "random",
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 9,
-    "instrument": "free_running",
-    "harness": "loop",
-    "batch": 1,
-    "seed": 3,
-}
+CELL = complete(
+    {
+        "weights": "random",
+        "device": "cpu",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 9,
+        "instrument": "free_running",
+        "harness": "loop",
+        "batch": 1,
+        "seed": 3,
+    }
+)
 
 
 def shrunk(name):

@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_model  # noqa: E402
 from speedbump.measure import accelerator, mps, session, worker  # noqa: E402
 from speedbump.measure.accelerator import Accelerator, fault_of, open_accelerator  # noqa: E402
@@ -86,26 +87,28 @@ def open_session(monkeypatch, device, **axes):
     return opened
 
 
-CELL = {
-    "model": "tiny",
-    "weights": "random",
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 9,
-    "n_gen": 12,
-    "instrument": "free_running",
-    "harness": "loop",
-    "lifetime": "fresh",
-    "order": "ascending",
-    "between_requests": "nothing",
-    "batch": 1,
-    "process": 1,
-    "seed": 3,
-    "warmups": 1,
-    "repeats": 2,
-}
+CELL = complete(
+    {
+        "model": "tiny",
+        "weights": "random",
+        "device": "cpu",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 9,
+        "n_gen": 12,
+        "instrument": "free_running",
+        "harness": "loop",
+        "lifetime": "fresh",
+        "order": "ascending",
+        "between_requests": "nothing",
+        "batch": 1,
+        "process": 1,
+        "seed": 3,
+        "warmups": 1,
+        "repeats": 2,
+    }
+)
 
 
 @pytest.mark.parametrize("harness", ["loop", "generate"])

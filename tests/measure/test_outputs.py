@@ -7,25 +7,28 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_models  # noqa: E402
 from speedbump.measure.session import LocalSession  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 TINY = load_models(Path(__file__).parents[1] / "models")["tiny"]
-CELL = {
-    "model": "tiny",
-    "weights": "random",
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 9,
-    "instrument": "free_running",
-    "harness": "loop",
-    "batch": 1,
-    "seed": 3,
-}
+CELL = complete(
+    {
+        "model": "tiny",
+        "weights": "random",
+        "device": "cpu",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 9,
+        "instrument": "free_running",
+        "harness": "loop",
+        "batch": 1,
+        "seed": 3,
+    }
+)
 N_GEN = 40
 
 

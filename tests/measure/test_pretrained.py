@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_model  # noqa: E402
 from speedbump.measure.network import build_random  # noqa: E402
 from speedbump.measure.session import LocalSession  # noqa: E402
@@ -16,18 +17,20 @@ pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 ROOT = Path(__file__).parents[2]
 TINY = load_model(ROOT / "tests" / "models" / "tiny.yaml").architecture
-CELL = {
-    "weights": "pretrained",
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 9,
-    "instrument": "free_running",
-    "harness": "loop",
-    "batch": 1,
-    "seed": 3,
-}
+CELL = complete(
+    {
+        "weights": "pretrained",
+        "device": "cpu",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 9,
+        "instrument": "free_running",
+        "harness": "loop",
+        "batch": 1,
+        "seed": 3,
+    }
+)
 N_GEN = 16
 
 

@@ -125,3 +125,16 @@ def wait_until(condition, seconds: float = 60.0):
 
 def kill_group(process: subprocess.Popen, sign: int = signal.SIGKILL) -> None:
     os.killpg(process.pid, sign)
+
+
+@pytest.fixture(scope="session")
+def oldest(tmp_path_factory) -> Path:
+    """A folder with the oldest transformers that the package allows, to be laid over the newest; made by make test."""
+    made = ROOT / ".venv" / "oldest"
+    if made.exists():
+        return made
+    folder = tmp_path_factory.mktemp("oldest") / "site"
+    packages = re.search(r"--target \$@.*\n\s*(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+    subprocess.run([*pip, *packages], check=True)
+    return folder

@@ -1,10 +1,7 @@
 """Only changed cells rerun: each change, and the jobs it costs."""
 
-import importlib.util
 import json
-import re
 import shutil
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -87,39 +84,23 @@ def test_two_studies_share_cells(project):
     assert len(project.runs) == 3
 
 
-def test_another_transformers_is_another_stack_and_the_old_files_stay(project, tmp_path):
-    """The installed package under another version number, found before the real one."""
-    real = importlib.util.find_spec("transformers").submodule_search_locations[0]
-    shadow = tmp_path / "site" / "transformers"
-    shadow.mkdir(parents=True)
-    for entry in Path(real).iterdir():
-        if entry.name == "__init__.py":
-            text, count = re.subn(
-                r'^__version__ = ".*"', '__version__ = "99.1.2"', entry.read_text(), flags=re.MULTILINE
-            )
-            assert count == 1
-            (shadow / entry.name).write_text(text)
-        else:
-            (shadow / entry.name).symlink_to(entry)
-    before = {run: run.read_bytes() for run in project.runs}
-    outcome = project.run(env={"PYTHONPATH": str(shadow.parent)})
+def test_after_an_in_place_change_of_transformers_the_new_stack_is_measured_and_nothing_else(project, oldest):
+    before = {run: (run.stat().st_mtime_ns, run.read_bytes()) for run in project.runs}
+    changed = {"PYTHONPATH": str(oldest)}
+    outcome = project.run(env=changed)
     assert outcome.status == 0, outcome.text
-    assert outcome.jobs["measure_cell"] == 3
-    assert {run: run.read_bytes() for run in project.runs if run in before} == before
-    assert sum("transformers-99.1.2" in str(run) for run in project.runs) == 3
-    series = pl.read_parquet(project.root / "results/studies/tiny/series.parquet")
-    assert series["stack"].n_unique() == 2, "the report shows both stacks"
-
-
-def test_a_patch_of_the_os_is_the_same_stack(monkeypatch):
-    from speedbump.grid import machine
-
-    monkeypatch.setattr(machine.platform, "system", lambda: "Darwin")
-    names = set()
-    for version in ("14.8.1", "14.8.2"):
-        monkeypatch.setattr(machine.platform, "mac_ver", lambda version=version: (version, ("", "", ""), "arm64"))
-        names.add(machine.find_os())
-    assert names == {("macos", "14.8")}
+    assert outcome.jobs == {"measure_cell": 3, **AFTER}
+    assert {run: (run.stat().st_mtime_ns, run.read_bytes()) for run in project.runs if run in before} == before
+    new = [run for run in project.runs if run not in before]
+    assert len(new) == 3
+    assert all(run.parent.name.endswith("_transformers-4.57.6") for run in new)
+    requests = pl.read_parquet(project.root / "results/studies/tiny/requests.parquet")
+    assert requests.group_by("stack").agg(pl.col("cell").n_unique())["cell"].to_list() == [3, 3]
+    recorded = json.loads((project.root / "results/studies/tiny/environment.json").read_text())
+    assert {entry["environment"]["transformers"] for entry in recorded} > {"4.57.6"}
+    assert project.run(env=changed).jobs == {}
+    back = project.run()
+    assert back.jobs == AFTER, "the old stack is there still"
 
 
 def test_the_default_study_does_not_leak_into_another(project):

@@ -4,13 +4,17 @@ import re
 from dataclasses import dataclass
 
 REST = re.compile(r"rest_(\d+(?:\.\d+)?)s")
+WATERMARK = re.compile(r"(high|low)_(\d+(?:\.\d+)?)")
+WATERMARK_LIMITS = {"high": 2.0, "low": 1.7}
+"""The largest ratios that PyTorch's MPS allocator takes: a bound of its own, and the default of the high one."""
 
 
 @dataclass(frozen=True)
 class Axis:
     """One axis. ``default`` is frozen once released: an axis at its default is left out of a
     cell's identity, so that a new axis changes no old id. ``values``: the allowed words; empty
-    for numbers and names, whose type is ``kind``.
+    for numbers and names, whose type is ``kind``. ``late``: came after the first release, so that a
+    table without the column is one of cells at the default. ``least``: of whole numbers.
     """
 
     name: str
@@ -18,6 +22,8 @@ class Axis:
     default: str | int | None
     meaning: str
     values: tuple[str, ...] = ()
+    late: bool = False
+    least: int = 1
 
 
 AXES: tuple[Axis, ...] = (
@@ -34,7 +40,7 @@ AXES: tuple[Axis, ...] = (
         str,
         "free_running",
         "what is observed while a request runs",
-        ("free_running", "step_sync", "per_step", "memory"),
+        ("free_running", "step_sync", "per_step", "memory", "profile"),
     ),
     Axis("harness", str, "loop", "what drives the model", ("loop", "generate", "litserve")),
     Axis("lifetime", str, "fresh", "a process for one budget, or one for many", ("fresh", "persistent")),
@@ -48,6 +54,24 @@ AXES: tuple[Axis, ...] = (
     Axis("between_requests", str, "nothing", "nothing, empty_cache, or rest_<seconds>s"),
     Axis("batch", int, 1, "sequences decoded together"),
     Axis("process", int, 1, "number of the repeat of the whole process"),
+    Axis(
+        "compile",
+        str,
+        "none",
+        "what starts a decode step in place of Python: a CUDA graph, or torch.compile's code",
+        ("none", "cuda_graph", "inductor"),
+        late=True,
+    ),
+    Axis(
+        "predecessor",
+        str,
+        "ended",
+        "the process before this one, of the same model and budget: ended, or left idle with its memory",
+        ("ended", "running"),
+        late=True,
+    ),
+    Axis("ballast_gb", int, 0, "memory that another process holds meanwhile, in GiB", late=True, least=0),
+    Axis("watermark", str, "default", "of the MPS allocator: its own, or high_<ratio> or low_<ratio>", late=True),
 )
 DEFAULTS = {axis.name: axis.default for axis in AXES}
 

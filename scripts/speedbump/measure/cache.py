@@ -23,24 +23,26 @@ def steps_of(model: Any, kv_cache: str, length: int) -> Callable[[], Step]:
     if kv_cache == "off":
         return lambda: uncached(model, last_only)
     if kv_cache == "static":
-        if model.config.model_type == "bloom" and "cache_position" in _parameters(model):
-            raise NotImplementedError(
-                "transformers 4.57 sizes BLOOM's position bias to the prompt, not to a static cache"
-            )
-        return lambda: cached(model, StaticCache(config=model.config, max_cache_len=length), arguments, last_only)
+        return lambda: cached(model, static_cache(model, length), arguments, last_only)
     return lambda: cached(model, DynamicCache(config=model.config), arguments, last_only)
+
+
+def static_cache(model: Any, length: int) -> StaticCache:
+    """An empty cache of fixed size. Raises NotImplementedError where this transformers cannot use one."""
+    if model.config.model_type == "bloom" and "cache_position" in _parameters(model):
+        raise NotImplementedError("transformers 4.57 sizes BLOOM's position bias to the prompt, not to a static cache")
+    return StaticCache(config=model.config, max_cache_len=length)
 
 
 def cached(model: Any, cache: Cache, arguments: Arguments, last_only: dict[str, int]) -> Step:
     """A step that feeds only the new tokens."""
     seen = 0
 
-    def step(ids: torch.Tensor) -> torch.Tensor:
+    def step(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal seen
         output = model(input_ids=ids, use_cache=True, **last_only, **arguments(cache, seen, ids))
         seen += ids.shape[1]
-        logits: torch.Tensor = output.logits[:, -1]
-        return logits
+        return likeliest(output.logits[:, -1])
 
     return step
 
@@ -49,12 +51,16 @@ def uncached(model: Any, last_only: dict[str, int]) -> Step:
     """A step that feeds all tokens so far again."""
     fed: list[torch.Tensor] = []
 
-    def step(ids: torch.Tensor) -> torch.Tensor:
+    def step(ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         fed[:] = [torch.cat([*fed, ids], dim=1)]
-        logits: torch.Tensor = model(input_ids=fed[0], use_cache=False, **last_only).logits[:, -1]
-        return logits
+        return likeliest(model(input_ids=fed[0], use_cache=False, **last_only).logits[:, -1])
 
     return step
+
+
+def likeliest(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The likeliest token of each sequence, shape (batch, 1), and the logits as given, shape (batch, vocabulary)."""
+    return logits.argmax(dim=-1, keepdim=True), logits
 
 
 def last_logits_only(model: Any) -> dict[str, int]:
@@ -77,6 +83,24 @@ def cache_arguments(model: Any) -> Arguments:
             "cache_position": torch.arange(seen, seen + ids.shape[1], device=ids.device),
         }
     return lambda cache, seen, ids: {"past_key_values": cache}
+
+
+def fixed_arguments(model: Any, cache: Cache, position: torch.Tensor, length: int, batch: int) -> dict[str, Any]:
+    """Keywords for a forward that feeds one token and says nothing of where it belongs but on the device.
+
+    position: of the token, shape (1,), where the cache does not count for itself.  length: of the cache.
+    OPT and BLOOM make a mask as long as what the cache has seen, and ask the device how long that is;
+    given one as long as the cache, they do not, and what lies ahead is masked as for any other model.
+    """
+    parameters = _parameters(model)
+    given: dict[str, Any] = {"cache" if "cache" in parameters else "past_key_values": cache}
+    if "cache_position" in parameters:
+        given["cache_position"] = position
+    if model.config.model_type in ("opt", "bloom"):
+        given["attention_mask"] = torch.ones((batch, length), device=position.device)
+        if "position_ids" in parameters:
+            given["position_ids"] = position[None]
+    return given
 
 
 def _parameters(model: Any) -> Mapping[str, inspect.Parameter]:

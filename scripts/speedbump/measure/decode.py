@@ -6,8 +6,9 @@ from time import perf_counter
 
 import torch
 
-Step = Callable[[torch.Tensor], torch.Tensor]
-"""Token ids, shape (batch, tokens), to the logits of the last of them, shape (batch, vocabulary)."""
+Step = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""Token ids, shape (batch, tokens), to the token likeliest after them, shape (batch, 1), and the last of their
+logits, shape (batch, vocabulary)."""
 
 Observe = Callable[[torch.Tensor], None]
 """What the instrument does after each step with its token ids, shape (batch, 1)."""
@@ -40,15 +41,13 @@ def decode(
     wait()
     start_s = perf_counter()
     step = begin()
-    logits = step(prompt)
-    token = logits.argmax(dim=-1, keepdim=True)
+    token, logits = step(prompt)
     wait()
     ttft_s = perf_counter() - start_s
     observe(token)
     tokens = [token]
     for _ in range(n_gen - 1):
-        logits = step(token)
-        token = logits.argmax(dim=-1, keepdim=True)
+        token, logits = step(token)
         observe(token)
         tokens.append(token)
     wait()

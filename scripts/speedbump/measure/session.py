@@ -1,6 +1,7 @@
 """A model that is ready, and the requests that it answers."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -8,7 +9,8 @@ import torch
 
 from speedbump.measure.accelerator import fault_of, open_accelerator
 from speedbump.measure.cache import steps_of
-from speedbump.measure.decode import Generation, decode
+from speedbump.measure.decode import Generation, Step, decode
+from speedbump.measure.fixed import PREPARE, fixed_steps
 from speedbump.measure.generation import generate, prepare_generate
 from speedbump.measure.instrument import Instrument, prepare_instrument
 from speedbump.measure.memory import Counters, read_memory
@@ -55,6 +57,7 @@ class LocalSession:
         self.prompt = make_prompt(
             cell["seed"], cell["batch"], cell["n_prompt"], self.model.config.vocab_size, cell["device"]
         )
+        self._fixed: tuple[Any, Callable[[], Step]] | None = None
 
     def time_sentinel(self) -> float:
         """Seconds of the fixed workload on this session's device."""
@@ -105,8 +108,17 @@ class LocalSession:
         if self.cell["harness"] == "generate":
             prepare_generate(self.model, self.cell["kv_cache"], n_gen)
             return generate(self.model, self.prompt, instrument.observe, self.accelerator.wait)
-        begin = steps_of(self.model, self.cell["kv_cache"], self.cell["n_prompt"] + n_gen - 1)
-        return decode(begin, self.prompt, n_gen, instrument.observe, self.accelerator.wait)
+        return decode(self._steps(n_gen), self.prompt, n_gen, instrument.observe, self.accelerator.wait)
+
+    def _steps(self, n_gen: int) -> Callable[[], Step]:
+        """What makes a request's step; one that was compiled serves as long as the length is the same."""
+        length = self.cell["n_prompt"] + n_gen - 1
+        prepare = PREPARE.get(self.cell["compile"])
+        if prepare is None:
+            return steps_of(self.model, self.cell["kv_cache"], length)
+        if self._fixed is None or self._fixed[0] != (prepare, length):
+            self._fixed = (prepare, length), fixed_steps(self.model, length, prepare)
+        return self._fixed[1]
 
 
 def describe_output(generation: Generation) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
+from speedbump.grid.stack import stack_order
 from speedbump.report.words import prose
 from speedbump.tables import VERDICTS
 
@@ -179,12 +179,6 @@ def stack_titles(stacks: set[str]) -> dict[str, str]:
     }
 
 
-def stack_order(stack: str) -> list[tuple[int, str]]:
-    """Sorts stacks as versions, torch first, so that 2.14 comes after 2.8."""
-    parts = sorted(stack.split("_"), key=lambda part: not part.startswith("torch"))
-    return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
-
-
 def device_title(device: str) -> str:
     """``MPS``, ``CUDA``, ``CPU``."""
     return DEVICES.get(device, device)
@@ -216,6 +210,10 @@ def axis_words(axis: str, value: Any) -> str:
                 "per_step": "every step timed",
                 "memory": "memory sampled",
             }.get(value, str(value))
+        case "compile":
+            return {"none": "not compiled", "cuda_graph": "CUDA graph", "inductor": "torch.compile"}.get(
+                value, str(value)
+            )
     return str(value)
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from speedbump.report.curves import axis_words, stack_order, usual_values
+from speedbump.grid.stack import stack_order
+from speedbump.report.curves import axis_words, usual_values
 from speedbump.report.study import Study
 from speedbump.report.words import duration, listing, plural, shortened
 

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from speedbump.grid.stack import stack_order
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve, groups_differing_in, stack_order
+from speedbump.report.curves import Curve, groups_differing_in
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import altair as alt
 
+from speedbump.grid.stack import stack_order
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve, groups_differing_in, stack_order, stack_titles
+from speedbump.report.curves import Curve, groups_differing_in, stack_titles
 from speedbump.report.layers import chart_of, tip, x_of
 from speedbump.report.points import short
 from speedbump.report.published import Published
