@@ -1,9 +1,11 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims.
+# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims;
+# hypotheses, growth, mitigations, predictions.
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples")
 FOUND = ("series", "regimes", "budgets")
-TABLES = (*COLLECTED, *FOUND, "comparisons", "claims")
+JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
+TABLES = (*COLLECTED, *FOUND, "comparisons", "claims", *JUDGED)
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
@@ -91,4 +93,26 @@ rule check_claims:
     shell:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
+        f" {SHOW_LOG}"
+
+
+rule judge_hypotheses:
+    """Judge why curves are slow, where the study has arms that tell; predict onsets from the allocator's pool."""
+    input:
+        script="scripts/judge_hypotheses.py",
+        library=library("analyse"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
+        models=sorted(str(file) for folder in {"config/models", STUDY.models} for file in Path(folder).glob("*.yaml")),
+        reference=REFERENCE,
+    output:
+        tables=expand(f"{OUT}/{{table}}.parquet", table=JUDGED),
+    log:
+        f"{OUT}/logs/judge_hypotheses.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
+        models=sorted({"config/models", STUDY.models}),
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --models {params.models:q} --reference config/reference"
+        " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"

@@ -31,6 +31,7 @@ TARGETS = (
     "segment_regimes",
     "compare_series",
     "check_claims",
+    "judge_hypotheses",
     "copy_workload",
     "draw_charts",
     "build_site",

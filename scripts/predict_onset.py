@@ -52,8 +52,8 @@ def _slow(onset: Onset) -> list[str]:
 def _print_table(head: list[str], rows: list[list[str]]) -> None:
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     for row in (head, *rows):
-        first, *rest = (f"{cell:<{w}}" if i == 0 else f"{cell:>{w}}" for i, (cell, w) in enumerate(zip(row, widths)))
-        print("  ".join([first, *rest]).rstrip())
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        print("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
 
 
 def parse_args() -> argparse.Namespace:

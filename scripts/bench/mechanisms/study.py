@@ -1,6 +1,6 @@
 """A mechanism study on a simulated machine: its cells, and the rows that measuring them would give."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,12 +8,15 @@ import numpy as np
 import polars as pl
 
 from bench.mechanisms.world import GB, Passed, Process, World
-from speedbump.grid.axes import DEFAULTS, REST
+from speedbump.analyse.regimes import find_regimes
+from speedbump.grid.axes import REST
 from speedbump.grid.cells import Cell, axes_of, cell_id, series_id
+from speedbump.grid.known import KnownRegime, deciding_budgets
 from speedbump.tables import MEMORY_SAMPLES, REQUESTS
 
 STACK = "simulated-1.0_torch-0.0.0_transformers-0.0.0"
-LENGTHS = tuple(range(128, 769, 64))
+SCANNED = tuple(range(128, 769, 32))
+"""Lengths of the scan from which the study takes its own."""
 PROTOCOL = {"warmups": 3, "repeats": 5, "seed": 1}
 GAP_S = 0.05
 SAMPLES = 20
@@ -34,8 +37,8 @@ ARMS: tuple[dict[str, Any], ...] = (
     {"n_prompt": 3},
     {"dtype": "float16"},
     {"ballast_gb": 8},
-    {"watermark": "high_0.0"},
-    {"watermark": "high_1.3"},
+    {"watermark": "high_2.0"},
+    {"watermark": "high_1.0"},
     {"predecessor": "running"},
     {"lifetime": "persistent", "order": "ascending"},
     {"lifetime": "persistent", "order": "descending"},
@@ -49,25 +52,44 @@ def machine_of(name: str, world: World) -> str:
     return f"simulated-{name}-{world.memory_gb}gb"
 
 
-def study_cells() -> list[Cell]:
+def study_cells(lengths: Sequence[int]) -> list[Cell]:
     """Every cell of the study."""
     cells = []
     for arm in ARMS:
         if arm.get("lifetime") == "persistent":
-            order = list(LENGTHS)
-            if arm["order"] == "descending":
-                order.reverse()
-            elif arm["order"] == "shuffled":
+            order = sorted(lengths, reverse=arm["order"] == "descending")
+            if arm["order"] == "shuffled":
                 np.random.default_rng(1).shuffle(order)
             cells.append({**PLAIN, **arm, **PROTOCOL, "sequence": order})
         else:
-            cells += [{**PLAIN, **arm, **PROTOCOL, "n_gen": n_gen} for n_gen in LENGTHS]
+            cells += [{**PLAIN, **arm, **PROTOCOL, "n_gen": n_gen} for n_gen in lengths]
     return cells
 
 
-def simulate_study(world: World, machine: str, rng: np.random.Generator) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """tables.REQUESTS and tables.MEMORY_SAMPLES of the whole study."""
-    measured = [simulate_cell(cell, world, machine, STACK, rng) for cell in study_cells()]
+def lengths_around(world: World, machine: str, rng: np.random.Generator) -> list[int]:
+    """The lengths that the pipeline would choose after a scan: both sides of each edge, some inside, some normal."""
+    scan = [{**PLAIN, **PROTOCOL, "n_gen": n_gen} for n_gen in SCANNED]
+    requests, _ = simulate_cells(scan, world, machine, STACK, rng)
+    found = [
+        KnownRegime(**{name: row[name] for name in KnownRegime.model_fields})
+        for row in find_regimes(requests).regimes.filter("accepted").iter_rows(named=True)
+    ]
+    return sorted(deciding_budgets(found, list(SCANNED), 4, 2))
+
+
+def simulate_study(
+    world: World, machine: str, rng: np.random.Generator, lengths: Sequence[int] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """tables.REQUESTS and tables.MEMORY_SAMPLES of the whole study, at these lengths or around what a scan finds."""
+    chosen = lengths or lengths_around(world, machine, rng)
+    return simulate_cells(study_cells(chosen), world, machine, STACK, rng)
+
+
+def simulate_cells(
+    cells: Iterable[Cell], world: World, machine: str, stack: str, rng: np.random.Generator
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """tables.REQUESTS and tables.MEMORY_SAMPLES of the cells."""
+    measured = [simulate_cell(cell, world, machine, stack, rng) for cell in cells]
     requests = [row for rows, _ in measured for row in rows]
     samples = [row for _, rows in measured for row in rows]
     return pl.DataFrame(requests, schema=REQUEST_SCHEMA), pl.DataFrame(samples, schema=SAMPLE_SCHEMA)
@@ -77,10 +99,10 @@ def simulate_cell(
     cell: Cell, world: World, machine: str, stack: str, rng: np.random.Generator
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows of the cell's requests, and its memory samples where it is a memory run."""
-    axes = {**DEFAULTS, **axes_of(cell), **{k: v for k, v in cell.items() if k in _LATE}}
+    axes = axes_of(cell)
     process = Process(world, axes, rng)
     place = {"series": series_id(cell, machine, stack), "cell": cell_id(cell), "machine": machine, "stack": stack}
-    fixed = {**place, **{k: v for k, v in axes.items() if k in REQUEST_SCHEMA}, **_protocol(cell)}
+    fixed = {**place, **axes, **{name: cell[name] for name in PROTOCOL}}
     fixed |= {"attention_ran": "eager" if axes["attention"] == "eager" else "sdpa", "status": "ok", "finite": True}
     before_s = process.sentinel_s()
     rows, samples, at_s = [], [], 0.0
@@ -114,13 +136,6 @@ def simulate_cell(
             samples += _samples(place, n_gen, request, passed)
     after_s = process.sentinel_s()
     return [{**row, "sentinel_after_s": after_s} for row in rows], samples
-
-
-_LATE = ("ballast_gb", "watermark", "predecessor", "compile")
-
-
-def _protocol(cell: Cell) -> dict[str, Any]:
-    return {name: cell[name] for name in PROTOCOL}
 
 
 def _requests(cell: Cell) -> Iterator[tuple[str, int]]:

@@ -158,10 +158,7 @@ class Process:
         world, axes = self.world, self.axes
         prompt = axes["n_prompt"]
         lengths = prompt + np.arange(n_gen)
-        if axes["kv_cache"] == "static":
-            shapes = np.full(n_gen, prompt + n_gen)
-        else:
-            shapes = lengths
+        shapes = np.full(n_gen, prompt + n_gen) if axes["kv_cache"] == "static" else lengths
         step_s = world.step_s * (1 + lengths / 4096)
         if axes["kv_cache"] == "off":
             step_s = step_s * (2 + lengths / 64)
@@ -236,9 +233,9 @@ class Process:
 
     def _watermark_gb(self) -> float:
         ratio = 1.7
-        word = str(self.axes.get("watermark", "default"))
+        word = self.axes["watermark"]
         if word.startswith("high_"):
-            ratio = float(word.removeprefix("high_")) or 1e6
+            ratio = float(word.removeprefix("high_"))
         return ratio * self.world.recommended_gb
 
     def _page(self, driver_gb: Array, lengths: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.bool_]]:
@@ -247,8 +244,8 @@ class Process:
         private = np.maximum(self.private_gb, world.private_gb * lengths)
         self.private_gb = float(private[-1])
         own = driver_gb + private
-        others = world.system_gb + float(self.axes.get("ballast_gb", 0))
-        if self.axes.get("predecessor", "ended") == "running":
+        others = world.system_gb + float(self.axes["ballast_gb"])
+        if self.axes["predecessor"] == "running":
             others += float(own[-1])
         total = others + own
         return total, total > world.usable_gb

@@ -17,6 +17,10 @@ MEANINGS = {
     "regimes": "every slow regime: edges, slow-down, interval",
     "comparisons": "every output length that two curves have in common, and the ratio of their latencies",
     "claims": "every claim of the paper and where it was checked",
+    "hypotheses": "every prediction of every hypothesis on why it is slow, and what was seen",
+    "growth": "every memory counter over lengths, requests and steps, and how it grows",
+    "mitigations": "every change tried: what stays of the slow-down, and its price",
+    "predictions": "every curve, measured or published: the onset expected from the allocator’s pool, and the one seen",
 }
 
 

@@ -16,6 +16,10 @@ from speedbump.tables import (
     CLAIMS,
     COMPARISONS,
     FAULTS,
+    GROWTH,
+    HYPOTHESES,
+    MITIGATIONS,
+    PREDICTIONS,
     REGIMES,
     REQUESTS,
     SERIES,
@@ -23,8 +27,9 @@ from speedbump.tables import (
     read_table,
 )
 
-TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS)
-OPTIONAL = (COMPARISONS, CLAIMS)
+JUDGED = (HYPOTHESES, GROWTH, MITIGATIONS, PREDICTIONS)
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS, *JUDGED)
+OPTIONAL = (COMPARISONS, CLAIMS, *JUDGED)
 """Tables that a folder may lack; they are then empty."""
 
 
@@ -52,6 +57,10 @@ class Study:
     regimes: pl.DataFrame
     comparisons: pl.DataFrame
     claims: pl.DataFrame
+    hypotheses: pl.DataFrame
+    growth: pl.DataFrame
+    mitigations: pl.DataFrame
+    predictions: pl.DataFrame
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""

@@ -18,9 +18,7 @@ _FREE = ("n_prompt", "instrument", "dtype")
 _TOGETHER = ("lifetime", "order")
 """One thing, though two axes: an order is that of a persistent process."""
 AXES_OF_ARMS = tuple(
-    axis.name
-    for axis in AXES
-    if axis.name not in (*NOT_IN_SERIES, *_SHARED) and axis.name not in _TOGETHER
+    axis.name for axis in AXES if axis.name not in (*NOT_IN_SERIES, *_SHARED) and axis.name not in _TOGETHER
 )
 _INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory")
 
@@ -141,9 +139,7 @@ def _rank(reference: Reference) -> tuple[int, bool, int]:
 
 
 def _is_plain(curve: Curve) -> bool:
-    return all(
-        curve.row[name] == DEFAULTS[name] for name in (*AXES_OF_ARMS, *_TOGETHER) if name not in _FREE
-    )
+    return all(curve.row[name] == DEFAULTS[name] for name in (*AXES_OF_ARMS, *_TOGETHER) if name not in _FREE)
 
 
 def _arms(reference: Curve, group: Iterable[Curve]) -> tuple[Arm, ...]:

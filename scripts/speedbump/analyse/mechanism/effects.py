@@ -37,12 +37,16 @@ class Effect:
 
 
 def slow_downs(curve: Curve) -> dict[int, float]:
-    """Log slow-down at every slow length, against the trend."""
-    return {
+    """Log slow-down against the trend at the clearly slow lengths: those of at least half the largest. What an arm does
+    to a slight slow-down is lost in the noise.
+    """
+    every = {
         n: curve.points[n].log_s - expected
         for n in curve.lengths("slow")
         if (expected := curve.points[n].log_expected_s) is not None
     }
+    most = max(every.values(), default=0.0)
+    return {n: value for n, value in every.items() if value >= most / 2}
 
 
 def effect_of(arm: Curve, reference: Curve, priced: bool) -> Effect:

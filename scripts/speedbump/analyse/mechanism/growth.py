@@ -7,7 +7,7 @@ import numpy as np
 
 from speedbump.analyse.curve import Array
 
-FLAT = 0.05
+FLAT = 0.15
 """Relative growth below which a counter is flat."""
 _POWERS = np.round(np.arange(0.1, 3.01, 0.05), 2)
 _LEAST_SD = 0.01

@@ -9,8 +9,9 @@ import polars as pl
 from speedbump.analyse.mechanism.arms import Reference, find_references, read_curves
 from speedbump.analyse.mechanism.growth import fit_growth
 from speedbump.analyse.mechanism.mitigations import mitigation_rows
-from speedbump.analyse.mechanism.observations import OBSERVABLES, Observation, Sight
+from speedbump.analyse.mechanism.observations import observe
 from speedbump.analyse.mechanism.rules import STATEMENTS, Verdict, judge
+from speedbump.analyse.mechanism.sight import Observation, Sight
 from speedbump.tables import GROWTH, HYPOTHESES, MITIGATIONS
 
 Row = dict[str, Any]
@@ -55,11 +56,6 @@ def sights(
     return found
 
 
-def observe(sight: Sight) -> dict[str, Observation]:
-    """Every observation, by the name of its observable."""
-    return {name: look(sight) for name, look in OBSERVABLES.items()}
-
-
 def _rows(sight: Sight) -> list[Row]:
     seen = observe(sight)
     return [row for verdict in judge(seen) for row in _verdict_rows(sight.reference, verdict, seen)]
@@ -96,9 +92,10 @@ def _verdict_rows(reference: Reference, verdict: Verdict, seen: dict[str, Observ
 def growth_rows(sight: Sight) -> list[Row]:
     """Growth of every counter over lengths, over the requests of a process, and over the steps of a request."""
     curve = sight.reference.curve
-    last = max(sight.slow, default=max(curve.points))
+    slow = curve.lengths("slow")
+    last = max(slow, default=max(curve.points))
     cells = sight.own.filter(pl.col("n_gen") <= last)
-    longest = max((n for n in cells["n_gen"].unique() if n not in sight.slow), default=None)
+    longest = max((n for n in cells["n_gen"].unique() if n not in slow), default=None)
     one = sight.own.filter(pl.col("n_gen") == last)
     steps = sight.samples.filter(
         (pl.col("n_gen") == longest) & (pl.col("request") == 0) & pl.col("series").is_in(sight.alike)

@@ -6,7 +6,7 @@ from typing import Any
 from speedbump.analyse.confidence import Interval
 from speedbump.analyse.mechanism.arms import Arm
 from speedbump.analyse.mechanism.effects import Effect
-from speedbump.analyse.mechanism.observations import Sight
+from speedbump.analyse.mechanism.sight import Sight
 
 Row = dict[str, Any]
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from speedbump.analyse.claims.evidence import Evidence, Series, memory_gb
+from speedbump.grid.axes import DEFAULTS
 from speedbump.grid.models import Model, memory_need
 from speedbump.grid.onset import GIB, is_predicted, predict_onset
 
 Row = dict[str, Any]
 Needs = tuple[float, float]
+_FREE = ("model", "device", "dtype", "attention", "kv_cache", "n_prompt", "instrument", "batch")
+"""Axes that a prediction takes into account, or that change no size; any other must be at its default."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class _Seen:
         low, high = self.onset
         return (0.0 if low is None else self.need(low)), (math.inf if high is None else self.need(high))
 
+    @property
+    def configuration(self) -> tuple[Any, ...]:
+        """What decides the need: runs of one configuration are one observation of the threshold."""
+        return tuple(self.series.axes[name] for name in ("model", "dtype", "kv_cache", "n_prompt", "batch"))
+
 
 def prediction_rows(evidence: Iterable[Evidence], models: Mapping[str, Model]) -> list[Row]:
     """Rows of tables.PREDICTIONS, of each series that the hypothesis is about and of each that it is not."""
@@ -48,7 +56,7 @@ def prediction_rows(evidence: Iterable[Evidence], models: Mapping[str, Model]) -
 def _machine_rows(every: list[Series], models: Mapping[str, Model]) -> list[Row]:
     gigabytes = memory_gb(every[0].machine)
     seen = [(series, _see(series, models)) for series in every]
-    fitted = fit_threshold([known.needs for _, known in seen if known and known.series.axes["device"] == "mps"])
+    fitted = fit_threshold([(known.configuration, known.needs) for _, known in seen if known])
     rows = []
     for series, known in seen:
         row = _identity(series) | {"memory_gb": gigabytes}
@@ -65,9 +73,8 @@ _NOT_ABOUT = "the hypothesis is about the MPS allocator and a plain cache of ten
 
 def _is_about(series: Series) -> bool:
     axes = series.axes
-    plain = axes["lifetime"] == "fresh" and axes["between_requests"] == "nothing"
-    usual = all(axes.get(name, value) == value for name, value in (("ballast_gb", 0), ("watermark", "default")))
-    return is_predicted(axes["device"], axes["kv_cache"]) and plain and usual
+    plain = all(value == DEFAULTS[name] for name, value in axes.items() if name not in _FREE)
+    return is_predicted(axes["device"], axes["kv_cache"]) and plain
 
 
 def _see(series: Series, models: Mapping[str, Model]) -> _Seen | None:
@@ -129,18 +136,21 @@ def _is_hit(known: _Seen, last_normal: int, first_slow: int | None, longest: int
     return True, f"measured between {low or 'the first'} and {high} tokens"
 
 
-def fit_threshold(needs: Iterable[Needs]) -> Row:
+def fit_threshold(needs: Iterable[tuple[tuple[Any, ...], Needs]]) -> Row:
     """The threshold in GiB that a machine's own onsets leave, once there are two or more: fitted_low_gib and
     fitted_high_gib, and fitted_n onsets; null where no single threshold fits.
 
-    needs: of each series, bytes at the last normal and at the first slow budget; infinite where none was slow.
+    needs: by configuration, bytes at the last normal and at the first slow budget; infinite where none was slow.
     """
-    every = [pair for pair in needs if pair != (0.0, math.inf)]
-    onsets = [pair for pair in every if not math.isinf(pair[1])]
-    if len(onsets) < 2:
-        return {"fitted_low_gib": None, "fitted_high_gib": None, "fitted_n": len(onsets)}
-    low, high = max(pair[0] for pair in every), min(pair[1] for pair in every)
-    if low >= high:
-        return {"fitted_low_gib": None, "fitted_high_gib": None, "fitted_n": len(onsets)}
-    return {"fitted_low_gib": low / GIB, "fitted_high_gib": high / GIB, "fitted_n": len(onsets)}
-
+    every = [(configuration, pair) for configuration, pair in needs if pair != (0.0, math.inf)]
+    n = len({configuration for configuration, pair in every if not math.isinf(pair[1])})
+    low, high = (
+        max((low for _, (low, _) in every), default=0.0),
+        min((high for _, (_, high) in every), default=math.inf),
+    )
+    known = n >= 2 and low < high
+    return {
+        "fitted_n": n,
+        "fitted_low_gib": low / GIB if known else None,
+        "fitted_high_gib": high / GIB if known else None,
+    }
