@@ -1,8 +1,8 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims;
-# hypotheses, growth, mitigations, predictions.
+# Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
+# claims; hypotheses, growth, mitigations, predictions.
 
-COLLECTED = ("requests", "cells", "faults", "memory_samples")
+COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
 JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
 TABLES = (*COLLECTED, *FOUND, "comparisons", "claims", *JUDGED)

@@ -107,6 +107,11 @@ def turn_of(cell):
     return measuring_order(cell, STUDY.protocol.seed, block)
 
 
+def devices_taken(cell):
+    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, which Snakemake cuts to its limit."""
+    return 1_000_000 if cell.split(".")[-3] == "cpu" else 1
+
+
 def run_file(cell):
     """File of the cell's run; from now on measure_cell knows its parameters."""
     name = cell_id(cell)

@@ -19,7 +19,7 @@ if not PARTIAL:
             f"results/logs/measure_cell/{MACHINE}/{STACK}/{{cell}}.log",
         priority: lambda wildcards: turn_of(wildcards.cell)
         resources:
-            accelerator=1,
+            accelerator=lambda wildcards: devices_taken(wildcards.cell),
         params:
             cell=lambda wildcards: parameters(wildcards.cell),
         shell:

@@ -10,7 +10,7 @@ from speedbump.analyse.environments import describe_environments
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs
 from speedbump.grid.suggestion import suggest_next
-from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, REQUESTS, write_table
+from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,10 +33,10 @@ def main() -> None:
     own = read_runs(file for file in files if not partial or Path(file).exists())
     origin = args.origin.read_text().strip() if args.origin.exists() else None
     runs = with_bundles(own, args.study["machine"], origin, args.bundles)
-    wall_s = {(record["machine"], record["stack"], record["cell_id"]): record["wall_s"] for record in runs.records}
     write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
     write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
-    write_table(summarise_cells(runs.requests, wall_s), CELLS, args.out / "cells.parquet")
+    write_table(runs.profiles, PROFILES, args.out / "profiles.parquet")
+    write_table(summarise_cells(runs.requests, runs.records), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(describe_environments(runs.records), args.out / "environment.json")
     planned = {path for paths in experiments.values() for path in paths}

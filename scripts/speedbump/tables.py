@@ -137,6 +137,20 @@ MEMORY_SAMPLES = Table(
     ),
 )
 
+PROFILES = Table(
+    "profiles",
+    (
+        *_PLACE,
+        _i("n_gen", "the budget", "tokens"),
+        _i("request", "index of the profiled request in its process"),
+        _s("operator", "of PyTorch, or a kernel or copy on the device"),
+        _s("side", "host or device: where it ran; an operator of the host may have started kernels of the device"),
+        _i("calls", "how often in the request"),
+        _f("self_host_s", "time on the host in itself, without what it called", "s"),
+        _f("self_device_s", "time on the device in itself; null where the profiler does not see the device", "s"),
+    ),
+)
+
 CELLS = Table(
     "cells",
     (
@@ -160,10 +174,16 @@ CELLS = Table(
         _f("prefill_share", "ttft over e2e, median"),
         _f("tokens_per_s", "batch * n_gen / e2e_median_s", "1/s"),
         *(_i(f"{c.name.removesuffix('_bytes')}_peak_bytes", f"largest: {c.meaning}", "bytes") for c in _MEMORY),
+        _f("sentinel_s", "fixed workload run before and after the cell, mean of the two", "s"),
         _f("sentinel_drift", "sentinel after over before"),
         _s("disturbed", "why the cell is flagged; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
         _f("wall_s", "job start to job end", "s"),
+        _s(
+            "slot",
+            "the GPU that was held, its identity hashed; null without one, or for a CPU cell that held several",
+        ),
+        _f("neighbours", "the study's other cells on the same node meanwhile, mean over time; null where unknown"),
     ),
 )
 
@@ -400,6 +420,7 @@ PREDICTIONS = Table(
 TABLES = (
     REQUESTS,
     MEMORY_SAMPLES,
+    PROFILES,
     CELLS,
     FAULTS,
     BUDGETS,

@@ -110,7 +110,7 @@ def test_two_machines_of_one_slug_are_told_apart(own, bundle):
     assert joined.faults.is_empty()
     away = f"{MACHINE}~{AWAY}"
     assert set(joined.requests["machine"]) == {MACHINE, away}
-    cells = summarise_cells(joined.requests, {(r["machine"], r["stack"], r["cell_id"]): 5.0 for r in joined.records})
+    cells = summarise_cells(joined.requests, [{**record, "wall_s": 5.0} for record in joined.records])
     medians = cells.select("machine", "n_gen", "e2e_median_s", "wall_s").sort("machine", "n_gen").rows()
     assert medians == [(MACHINE, 128, 1.0, 5.0), (away, 128, 2.0, 5.0), (away, 256, 2.0, 5.0)]
     assert cells["series"].n_unique() == 2

@@ -136,7 +136,7 @@ def test_ballast_and_watermarks_are_measured_on_request_alone():
     asked = {"allow_ballast": True, "allow_watermark": True}
     bold, _ = cells_of({"name": "a"}, *arms, around={"regime": regime}, computes=mps, limits=asked)
     assert [len(bold.cells[name]) for name in ("ballast", "mark")] == [4, 8]
-    on_cpu, _ = cells_of({"name": "a"}, *arms, around={"regime": regime}, limits=asked)
+    on_cpu, _ = cells_of({"name": "a"}, *arms, limits=asked)
     assert on_cpu.notices == ["mark: watermark needs MPS, not cpu; its cells are left out"]
 
 

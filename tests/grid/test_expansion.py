@@ -88,6 +88,7 @@ def test_when_chooses_by_the_machine():
         ({"order": "descending"}, "x.yaml: experiments[scan].order: descending needs lifetime: persistent"),
         ({"weights": "pretrained"}, "x.yaml: experiments[scan].weights: tiny names no pretrained weights"),
         ({"harness": "generate", "instrument": "per_step"}, "x.yaml: experiments[scan].instrument: generate() cannot"),
+        ({"harness": "litserve", "instrument": "profile"}, "x.yaml: experiments[scan].instrument: a profile is of"),
         ({"lifetime": "persistent", "order": "replay"}, "x.yaml: experiments[scan].workload: order replay needs a CSV"),
         ({"compile": "inductor"}, "x.yaml: experiments[scan].compile: inductor needs kv_cache: static, not dynamic"),
         (
@@ -100,7 +101,7 @@ def test_when_chooses_by_the_machine():
         ),
         (
             {"compile": "cuda_graph", "kv_cache": "static", "device": "cpu"},
-            "x.yaml: experiments[scan].compile: cuda_graph needs device: cuda, not cpu",
+            "x.yaml: experiments: nothing to measure on this machine (scan: compile cuda_graph needs CUDA, not cpu",
         ),
         (
             {"compile": "inductor", "kv_cache": "static", "protocol": {"warmups": 0}},

@@ -28,7 +28,7 @@ def test_values_lists_and_ranges_become_lists():
         (study(protocol={"repeats": 0}), "protocol.repeats: 0 must be greater than or equal to 1"),
         (study(limits={"cell_limit_s": float("inf")}), "limits.cell_limit_s: inf must be a finite number"),
         (study(experimnets=[]), "experimnets: unknown key; did you mean 'experiments'?"),
-        (study(experiments=[]), "experiments: is empty"),
+        (study(experiments=[]), "experiments: is missing: name at least one, or list bundles"),
         (study(experiments="scan"), "experiments: 'scan' is not a list"),
         (study(title=None), "title: None is not text"),
         (study(study="My Study"), "study: 'My Study' must be lower-case letters"),

@@ -4,6 +4,8 @@ import errno
 import io
 import json
 import os
+import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from speedbump.grid.models import load_model
 from speedbump.grid.study import Limits, parse_limits
 from speedbump.measure import power, supervisor
-from speedbump.measure.environment import State, find_disturbances, parse_compressed
+from speedbump.measure.environment import State, boot_id, find_disturbances, parse_compressed, read_state
 from speedbump.measure.failure import FaultError, describe, status_of
 from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
 from speedbump.measure.lock import Slot, find_slots, hold_device
@@ -228,3 +230,21 @@ def test_gpus_are_those_that_the_process_may_use(monkeypatch, tmp_path):
     assert [slot.visible for slot in find_slots()] == ["GPU-bbb"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-aaa")
     assert [slot.visible for slot in find_slots()] == ["GPU-aaa"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,GPU-aaa,MIG-c")
+    assert [slot.index for slot in find_slots()] == [1, 0, None]
+
+
+def test_only_processes_on_the_cells_own_gpu_disturb_it(monkeypatch, tmp_path):
+    stand_in = tmp_path / "nvidia-smi"
+    stand_in.write_text('#!/bin/sh\ncase "$*" in *GPU-bbb*) echo 123;; esac\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert [read_state(gpu).others_on_gpu for gpu in ("GPU-aaa", "GPU-bbb", "")] == [0, 1, 0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux numbers its boots")
+def test_a_boot_is_told_apart_without_being_named():
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert re.fullmatch("[0-9a-f]{12}", boot_id())
+    assert boot_id() == boot_id()
+    assert boot_id() not in boot.replace("-", "")

@@ -1,6 +1,7 @@
 """The paper's study through real Snakemake: scaled down and measured, whole and simulated."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,20 @@ def test_a_bundle_joins_as_another_machine(small, tmp_path, monkeypatch):
     ]
     comparisons = table(project, "small-paper", COMPARISONS).filter(axis="machine")
     assert comparisons["ratio"].to_list() == pytest.approx([1.0] * comparisons.height)
+
+
+def test_a_study_of_bundles_alone_measures_nothing(small, tmp_path):
+    project = small.copy(tmp_path / "project")
+    made = project.script("scripts/make_bundle.py", "results/studies/small-paper", "--out", "away.zip")
+    assert made.returncode == 0, made.stderr
+    shutil.rmtree(project.root / "results/runs")
+    gathered = {"study": "gathered", "title": "Gathered", "models": "tests/models", "bundles": ["away.zip"]}
+    (project.root / "gathered.yaml").write_text(yaml.safe_dump(gathered))
+    outcome = project.run(study="gathered.yaml")
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["measure_cell"] == 0
+    summary = json.loads((project.root / "results/studies/gathered/site/summary.json").read_text())
+    assert len({curve["series"] for curve in summary["curves"]}) == len(summary["curves"]) > 1
 
 
 @pytest.fixture(scope="module")

@@ -1,25 +1,28 @@
 """One row a cell: what its requests come to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 from scipy import stats
 
+from speedbump.analyse.neighbours import count_neighbours
 from speedbump.grid.axes import AXES
 from speedbump.tables import CELLS, check_table
 
-Place = tuple[str, str, str]
-"""Machine, stack and id of a cell."""
-_DURATIONS = {"machine": pl.String, "stack": pl.String, "cell": pl.String, "wall_s": pl.Float64}
+_OF_RECORDS = {
+    **dict.fromkeys(("machine", "stack", "cell", "slot"), pl.String),
+    **dict.fromkeys(("wall_s", "neighbours"), pl.Float64),
+}
 
 MEMORY = ("torch_current", "torch_driver", "rss", "footprint", "system_used", "swap_used")
 
 
-def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[Place, float]) -> pl.DataFrame:
+def summarise_cells(requests: pl.DataFrame, records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """The ``cells`` table: a row for each cell, and for each budget of a persistent one.
 
-    requests: the ``requests`` table.  wall_s: seconds from job start to job end. Two machines that measure the
-    same cell give it the same id, so a cell counts by its place.
+    requests: the ``requests`` table.  records: the runs' metadata, each with its ``cell_id``. Two machines that
+    measure the same cell give it the same id, so a cell counts by its place.
     Only measured requests that finished count as latencies; where none finished, the longest time
     that any request was seen to run stands as a lower bound.
     """
@@ -48,6 +51,7 @@ def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[Place, float]) -> pl
             decode_median_s=pl.col("decode_s").filter(measured).median(),
             tpot_median_s=pl.col("tpot_s").filter(measured).median(),
             prefill_share=(pl.col("ttft_s") / pl.col("e2e_s")).filter(measured).median(),
+            sentinel_s=pl.mean_horizontal("sentinel_before_s", "sentinel_after_s").first(),
             sentinel_drift=(pl.col("sentinel_after_s") / pl.col("sentinel_before_s")).first(),
             started_at=pl.col("started_at").min(),
             **{f"{name}_peak_bytes": pl.col(f"{name}_bytes").max() for name in MEMORY},
@@ -57,8 +61,7 @@ def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[Place, float]) -> pl
         )
         .with_columns(e2e_median_s=pl.when("lower_bound").then("bound").otherwise("median"))
     )
-    durations = pl.DataFrame([(*place, s) for place, s in wall_s.items()], schema=_DURATIONS, orient="row")
-    summary = summary.join(durations, on=key[:3], how="left")
+    summary = summary.join(_of_records(records), on=key[:3], how="left")
     quantile = {n: float(stats.t.ppf(0.975, n - 1)) for n in summary["n_measured"].unique() if n > 1}
     half = (
         pl.col("n_measured").replace_strict(quantile, default=None, return_dtype=pl.Float64)
@@ -71,3 +74,18 @@ def summarise_cells(requests: pl.DataFrame, wall_s: Mapping[Place, float]) -> pl
         tokens_per_s=pl.when("lower_bound").then(None).otherwise(pl.col("batch") * pl.col("n_gen") / pl.col("median")),
     )
     return check_table(summary.drop("median", "bound").sort("series", "n_gen", "process", "cell"), CELLS, "cells")
+
+
+def _of_records(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """What a cell's row takes from its record, by place."""
+    rows = [
+        (record["machine"], record["stack"], record["cell_id"], _slot(record), record["wall_s"], neighbours)
+        for record, neighbours in zip(records, count_neighbours(records), strict=True)
+    ]
+    return pl.DataFrame(rows, schema=_OF_RECORDS, orient="row")
+
+
+def _slot(record: Mapping[str, Any]) -> str | None:
+    """The device that was held, where it has a name of its own and the cell held no other."""
+    slots = (record.get("held") or {}).get("slots", [])
+    return slots[0] if len(slots) == 1 and slots != ["only"] else None

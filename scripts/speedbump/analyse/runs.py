@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,13 +13,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from speedbump.analyse.curve import LONGEST, LONGEST_S, SHORTEST_S
 from speedbump.grid.axes import AXES, PROTOCOL_FIELDS
 from speedbump.grid.cells import axes_of, cell_id, series_id
-from speedbump.tables import FAULTS, MEMORY_SAMPLES, PHASES, REQUESTS, STATUSES, TableError, read_metadata, read_table
+from speedbump.tables import (
+    FAULTS,
+    MEMORY_SAMPLES,
+    PHASES,
+    PROFILES,
+    REQUESTS,
+    STATUSES,
+    TableError,
+    read_metadata,
+    read_table,
+)
 
 _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 """Axes that all requests of a run share; a persistent process goes through several budgets."""
 
 FIRST_DAY, LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 """Dates that can be written; a machine whose clock has stopped says the first."""
+_LAST_S = LAST_DAY.timestamp()
 _PASSES = ("ttft_s", "e2e_s", "sentinel_before_s", "sentinel_after_s")
 """Times in which work is done."""
 LARGEST = 1 << 60
@@ -30,12 +41,14 @@ DEEPEST = 20
 
 @dataclass(frozen=True)
 class Runs:
-    """requests: table of every usable file.  samples: the memory samples beside those of memory runs.  faults: table
-    of the others.  records: metadata of each usable file, with its ``cell_id``.
+    """requests: table of every usable file.  samples: the memory samples beside those of memory runs.  profiles: the
+    operators beside those of profiled runs.  faults: table of the others.  records: metadata of each usable file,
+    with its ``cell_id``.
     """
 
     requests: pl.DataFrame
     samples: pl.DataFrame
+    profiles: pl.DataFrame
     faults: pl.DataFrame
     records: list[dict[str, Any]]
 
@@ -46,32 +59,38 @@ def read_runs(files: Iterable[str | Path]) -> Runs:
     A file's name, its place and the parameters inside must agree: without that check, a file that was
     copied, renamed or written by other measuring code would pass for a measurement it is not.
     """
-    frames, samples, faults, records = [], [], [], []
+    frames, samples, profiles, faults, records = [], [], [], [], []
     for file in map(Path, files):
         try:
             frame = read_table(file, REQUESTS)
             record = read_record(file)
-            sampled = _read_samples(file, frame)
-            problem = _contradiction(file, frame, sampled, record)
+            sampled, profiled = (_read_beside(file, frame, part) for part in BESIDE)
+            problem = _contradiction(file, frame, (sampled, profiled), record)
         except TableError as error:
             problem = ("missing" if not file.exists() else "unreadable", str(error))
         if problem is None:
             frames.append(frame)
             samples.append(sampled)
+            profiles.append(profiled)
             records.append({**record, "cell_id": file.stem})
         else:
             faults.append({"file": str(file), "cell": file.stem, "problem": problem[0], "message": problem[1]})
     return Runs(
         requests=pl.concat([REQUESTS.schema.to_frame(), *frames]),
         samples=pl.concat([MEMORY_SAMPLES.schema.to_frame(), *samples]),
+        profiles=pl.concat([PROFILES.schema.to_frame(), *profiles]),
         faults=pl.DataFrame(faults, schema=FAULTS.schema),
         records=records,
     )
 
 
-def samples_file(run: Path) -> Path:
-    """Where a memory run's samples lie."""
-    return run.with_suffix(".memory.parquet")
+BESIDE = {"memory": MEMORY_SAMPLES, "profile": PROFILES}
+"""By instrument: the table that its runs have beside their requests."""
+
+
+def file_beside(run: Path, instrument: str) -> Path:
+    """Where a run of the instrument has its further table."""
+    return run.with_suffix(f".{instrument}.parquet")
 
 
 def read_record(file: Path) -> Any:
@@ -91,15 +110,28 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, inner), default=0)
 
 
-def _read_samples(run: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    """The samples of a memory run; of another, none. Raises TableError."""
-    if "memory" not in frame["instrument"]:
-        return MEMORY_SAMPLES.schema.to_frame()
-    samples = read_table(samples_file(run), MEMORY_SAMPLES)
+def _read_beside(run: Path, frame: pl.DataFrame, instrument: str) -> pl.DataFrame:
+    """The further table of a run of this instrument; of another, none of its rows. Raises TableError."""
+    table = BESIDE[instrument]
+    if instrument not in frame["instrument"]:
+        return table.schema.to_frame()
+    file = file_beside(run, instrument)
+    rows = read_table(file, table)
     owner = ["series", "cell", "machine", "stack"]
-    if not samples.join(frame, on=owner, how="anti").is_empty():
-        raise TableError(f"{samples_file(run)}: its rows are not those of its cell")
-    return samples
+    if not rows.join(frame, on=owner, how="anti").is_empty():
+        raise TableError(f"{file}: its rows are not those of its cell")
+    return rows
+
+
+class _Held(BaseModel):
+    """Which devices a run held, and when, as the supervisor describes it."""
+
+    model_config = ConfigDict(strict=True)
+    slots: list[Annotated[str, Field(max_length=100)]] = Field(min_length=1, max_length=1000)
+    devices: int = Field(ge=1, le=1000)
+    boot: str | None = Field(max_length=100)
+    since_s: float = Field(ge=0, le=_LAST_S)
+    until_s: float = Field(ge=0, le=_LAST_S)
 
 
 class _Record(BaseModel):
@@ -108,6 +140,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(strict=True)
     environment: dict[str, Any]
     wall_s: float = Field(ge=0, le=LONGEST_S)
+    held: _Held | None = None
 
     @field_validator("environment")
     @classmethod
@@ -120,7 +153,9 @@ class _Record(BaseModel):
         return environment
 
 
-def _contradiction(file: Path, frame: pl.DataFrame, samples: pl.DataFrame, record: Any) -> tuple[str, str] | None:
+def _contradiction(
+    file: Path, frame: pl.DataFrame, beside: tuple[pl.DataFrame, ...], record: Any
+) -> tuple[str, str] | None:
     """What in a readable file contradicts its name or cannot have been measured, as (problem, message)."""
     try:
         cell, place = record["cell"], (record["machine"], record["stack"])
@@ -143,9 +178,9 @@ def _contradiction(file: Path, frame: pl.DataFrame, samples: pl.DataFrame, recor
         return "unreadable", f"{file}: its rows are not those of its cell"
     if not all(isinstance(budget, int) and 1 <= budget <= LONGEST for budget in budgets):
         return "unreadable", f"{file}: a budget is not from 1 to {LONGEST} tokens"
-    if not {*frame["n_gen"], *samples["n_gen"]} <= budgets:
+    if not {n_gen for rows in (frame, *beside) for n_gen in rows["n_gen"]} <= budgets:
         return "unreadable", f"{file}: its rows have budgets that its cell has not"
-    wrong = _impossible(frame) or _impossible(samples)
+    wrong = next((text for rows in (frame, *beside) if (text := _impossible(rows))), None)
     return ("unreadable", f"{file}: {wrong}") if wrong else None
 
 

@@ -59,19 +59,19 @@ def expand_study(
                 device = axes["device"] or accelerator or "cpu"
                 if device == ACCELERATOR:
                     device = accelerator or ACCELERATOR
-                if why := _unfit(axes, device, study.limits):
-                    unfit.add(why)
-                elif computes.get(device):
-                    kept.append({**axes, "device": device})
-                else:
+                if not computes.get(device):
                     absent.add(device)
+                elif why := _unfit(axes, device, study.limits):
+                    unfit.add(why)
+                else:
+                    kept.append({**axes, "device": device})
         if absent:
             devices = " and ".join(sorted(absent))
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
         grid.notices += [f"{experiment.name}: {why}; its cells are left out" for why in sorted(unfit)]
         cells = _with_sequences(kept, experiment, file, study)
         grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
-    if not any(grid.cells.values()):
+    if study.experiments and not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
         raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
     return grid
@@ -134,10 +134,6 @@ def _check(axes: Mapping[str, Any], replay: list[int], where: str, models: Mappi
             )
     if axes["lifetime"] == "fresh" and axes["order"] != DEFAULTS["order"]:
         raise StudyError(f"{where}.order: {axes['order']} needs lifetime: persistent; a fresh process has one budget")
-    for axis, value, device in (("compile", "cuda_graph", "cuda"), ("watermark", None, "mps")):
-        asked = axes[axis] == value if value else axes[axis] != DEFAULTS[axis]
-        if asked and axes["device"] not in (None, ACCELERATOR, device):
-            raise StudyError(f"{where}.{axis}: {axes[axis]} needs device: {device}, not {axes['device']}")
     if axes["harness"] == "litserve" and axes["instrument"] == "profile":
         raise StudyError(f"{where}.instrument: a profile is of the process of the model; use harness: loop")
     if axes["harness"] == "generate" and axes["instrument"] in ("step_sync", "per_step"):

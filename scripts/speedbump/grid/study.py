@@ -178,7 +178,7 @@ class Study(_Strict):
     models: str = Field("config/models", description="folder of the models")
     protocol: Protocol = Protocol()
     limits: Limits = Limits()
-    experiments: list[Experiment] = Field(min_length=1)
+    experiments: list[Experiment] = Field([], description="may be left out where bundles are listed")
     bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
     workload: str | None = Field(
@@ -227,6 +227,8 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
         study = Study.model_validate({key: value for key, value in config.items() if key not in Call.model_fields})
     except ValidationError as error:
         raise StudyError(_one_line(error, config, file)) from None
+    if not study.experiments and not study.bundles:
+        raise StudyError(f"{file}: experiments: is missing: name at least one, or list bundles to report on")
     names = [experiment.name for experiment in study.experiments]
     for name in names:
         if names.count(name) > 1:

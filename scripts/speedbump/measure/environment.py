@@ -1,5 +1,6 @@
 """The machine and its state, as the supervisor sees them: recorded with every cell, compared to flag disturbed ones."""
 
+import hashlib
 import os
 import platform
 import re
@@ -24,7 +25,7 @@ SWAP_BYTES = 64 << 20
 SLEEP_S = 5.0
 """How far the wall clock may run ahead of the monotonic one."""
 
-_GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader")
+_GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", "-i")
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class State:
     others_on_gpu: int = 0
 
 
-def read_state(device: str) -> State:
-    """The machine now. ``device``: for cuda, processes that compute on a GPU are counted."""
+def read_state(gpu: str = "") -> State:
+    """The machine now. ``gpu``: UUID of the NVIDIA GPU whose processes are counted, or empty."""
     times = psutil.cpu_times()
     idle_s = times.idle + getattr(times, "iowait", 0.0)
     guest_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
@@ -55,7 +56,7 @@ def read_state(device: str) -> State:
         swap_bytes=psutil.swap_memory().used,
         power=read_power(),
         compressed_bytes=parse_compressed(_ask("vm_stat")) if sys.platform == "darwin" else None,
-        others_on_gpu=len(_ask(*_GPU_PROCESSES).split()) if device == "cuda" else 0,
+        others_on_gpu=len(_ask(*_GPU_PROCESSES, gpu).split()) if gpu else 0,
     )
 
 
@@ -122,6 +123,15 @@ def describe_machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
     }
+
+
+def boot_id() -> str | None:
+    """Hashed identity of this node's current boot: tells nodes of one kind apart, and names none. Linux only."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return hashlib.sha256(boot.encode()).hexdigest()[:12]
 
 
 def git_commit() -> str | None:

@@ -15,10 +15,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Slot:
-    """A device that one measurement can hold. ``visible``: its name for CUDA_VISIBLE_DEVICES, or empty."""
+    """A device that one measurement can hold.
+
+    visible: its name for CUDA_VISIBLE_DEVICES, or empty.  index: its number on the node, where it has one.
+    """
 
     name: str
     visible: str = ""
+    index: int | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Held:
 
 def find_slots() -> list[Slot]:
     """The devices of this node; one, whatever it is, where no NVIDIA tool lists several."""
-    return [Slot(f"cuda-{hashlib.sha256(uuid.encode()).hexdigest()[:12]}", uuid) for uuid in _gpu_uuids()] or [
+    return [Slot(f"cuda-{hashlib.sha256(uuid.encode()).hexdigest()[:12]}", uuid, index) for uuid, index in _gpus()] or [
         Slot("only")
     ]
 
@@ -82,8 +86,8 @@ def _try(choices: list[tuple[Slot, ...]], folder: Path) -> Held | None:
     return None
 
 
-def _gpu_uuids() -> list[str]:
-    """UUIDs of the GPUs that this process may use: nvidia-smi's, cut down by CUDA_VISIBLE_DEVICES."""
+def _gpus() -> list[tuple[str, int | None]]:
+    """UUID and index of the GPUs that this process may use: nvidia-smi's, cut down by CUDA_VISIBLE_DEVICES."""
     if sys.platform == "darwin":
         return []
     try:
@@ -93,9 +97,10 @@ def _gpu_uuids() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     uuids = answer.stdout.split() if answer.returncode == 0 else []
+    indices = {uuid: index for index, uuid in enumerate(uuids)}
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is None:
-        return uuids
+        return list(indices.items())
     names = [name.strip() for name in allowed.split(",") if name.strip()]
     chosen = [uuids[int(name)] if name.isdigit() and int(name) < len(uuids) else name for name in names]
-    return [name for name in chosen if not name.isdigit()]
+    return [(name, indices.get(name)) for name in chosen if not name.isdigit()]

@@ -5,6 +5,7 @@ from typing import Any
 import polars as pl
 
 from speedbump.grid.stack import stack_order
+from speedbump.report.company import company
 from speedbump.report.curves import axis_words, usual_values
 from speedbump.report.study import Study
 from speedbump.report.words import duration, listing, plural, shortened
@@ -62,7 +63,10 @@ def runs(study: Study) -> str:
 def environment_tables(study: Study) -> list[tuple[str, Pairs]]:
     """A heading and its pairs for each stack on each machine."""
     return [
-        (f"{entry['machine']}, {entry['stack'].replace('_', ', ')}", _pairs(entry["environment"]))
+        (
+            f"{entry['machine']}, {entry['stack'].replace('_', ', ')}",
+            _pairs(entry["environment"]) + company(study.cells.filter(machine=entry["machine"], stack=entry["stack"])),
+        )
         for entry in study.environments
     ]
 
