@@ -20,7 +20,7 @@ _TOGETHER = ("lifetime", "order")
 AXES_OF_ARMS = tuple(
     axis.name for axis in AXES if axis.name not in (*NOT_IN_SERIES, *_SHARED) and axis.name not in _TOGETHER
 )
-_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory")
+_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory", "profile")
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,8 @@ def _arms(reference: Curve, group: Iterable[Curve]) -> tuple[Arm, ...]:
     found = []
     for curve in group:
         axes = [name for name in AXES_OF_ARMS if curve.row[name] != reference.row[name]]
+        if "compile" in axes and curve.row["kv_cache"] == "static":
+            axes.remove("kv_cache")  # what is compiled has a cache of fixed size
         persistent = curve.row["lifetime"] != "fresh"
         if len(axes) + persistent == 1:
             axis, value = ("order", curve.row["order"]) if persistent else (axes[0], str(curve.row[axes[0]]))
