@@ -103,8 +103,9 @@ def parameters(cell):
 
 def turn_of(cell):
     """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
-    block = json.loads(parameters(cell)).get("process", 1) if STUDY.blocks else 0
-    return measuring_order(cell, STUDY.protocol.seed, block)
+    if not STUDY.blocks:
+        return measuring_order(cell, STUDY.protocol.seed)
+    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
 
 
 def devices_taken(cell):

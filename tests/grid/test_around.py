@@ -4,15 +4,18 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from speedbump.grid.around import GRID, around_in_words, place_around
+from speedbump.grid.axes import DEFAULTS
 from speedbump.grid.cells import cell_id
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.order import measuring_order
 from speedbump.grid.study import StudyError, read_study
 
-MODELS = load_models(Path(__file__).parents[1] / "models")
+ROOT = Path(__file__).parents[2]
+MODELS = load_models(ROOT / "tests" / "models")
 GIVEN = {"regime": {"model": "tiny", "device": "cpu", "n_prompt": 5, "normal": [16, 48], "slow": [24, 40]}}
 
 
@@ -52,6 +55,14 @@ def test_an_experiment_takes_over_what_it_does_not_name():
     assert around_in_words(centre) == ["around tiny on cpu, from the study: slow at 24, 40, normal at 16, 48"]
 
 
+def test_a_pair_is_one_budget_within_and_the_nearest_beside():
+    grid, _ = cells_of({"name": "profile", "at": "pair", "instrument": "profile"})
+    assert [cell["n_gen"] for cell in grid.cells["profile"]] == [40, 48]
+    smooth = {"regime": {**GIVEN["regime"], "slow": [8], "normal": [16, 48]}}
+    grid, _ = cells_of({"name": "profile", "at": "pair"}, around=smooth)
+    assert [cell["n_gen"] for cell in grid.cells["profile"]] == [8, 16]
+
+
 def test_equal_totals_and_equal_budgets():
     grid, _ = cells_of({"name": "budget", "n_prompt": [3, 9]}, {"name": "total", "n_prompt": [3, 9], "keep": "total"})
     assert {cell["n_gen"] for cell in grid.cells["budget"]} == {16, 24, 40, 48}
@@ -61,6 +72,12 @@ def test_equal_totals_and_equal_budgets():
         cells_of({"name": "total", "n_prompt": [21], "keep": "total"})
     with pytest.raises(StudyError, match=r"experiments\[total\].keep: total needs n_prompt"):
         cells_of({"name": "total", "keep": "total"})
+
+
+def test_what_is_kept_around_a_regime_needs_one():
+    content = {"study": "s", "title": "S", "experiments": [{"name": "a", "model": "tiny", "n_gen": 8, "at": "pair"}]}
+    with pytest.raises(StudyError, match=r"x.yaml: experiments\[a\].at: needs around in the study"):
+        place_around(read_study(content, "x.yaml"), "x.yaml", "m", "s")
 
 
 def test_persistent_processes_go_through_all_budgets_and_a_replay_mixes_them():
@@ -76,6 +93,7 @@ def test_blocks_repeat_every_process_one_after_the_other():
     assert len(grid.cells["a"]) == 12
     assert len(grid.cells["once"]) == 4
     turns = sorted(grid.cells["a"], key=lambda c: -measuring_order(cell_id(c), 0, c["process"]))
+    assert min(measuring_order(cell_id(c), 0, c["process"]) for c in turns) > 0
     assert [cell["process"] for cell in turns] == [1] * 4 + [2] * 4 + [3] * 4
     within = [[cell["n_gen"] for cell in turns if cell["process"] == block] for block in (1, 2, 3)]
     assert all(sorted(budgets) == [16, 24, 40, 48] for budgets in within)
@@ -114,7 +132,10 @@ def test_without_a_regime_a_few_budgets_are_spread(tmp_path):
         ({}, "x.yaml: around: give one of study and regime"),
         ({**GIVEN, "study": "results/studies/scan"}, "x.yaml: around: give one of study and regime"),
         ({"regime": {**GIVEN["regime"], "slo": 3}}, "x.yaml: around.regime.slo: unknown key; did you mean 'slow'?"),
-        ({"study": "nowhere"}, "nowhere/site/summary.json is missing: run the study nowhere first"),
+        (
+            {"study": "nowhere"},
+            "x.yaml: around.study: nowhere/site/summary.json is missing: run the study nowhere",
+        ),
     ],
 )
 def test_refused_in_one_line(around, line):
@@ -144,3 +165,24 @@ def test_ballast_and_watermarks_are_measured_on_request_alone():
 def test_a_watermark_that_the_allocator_would_refuse(mark):
     with pytest.raises(StudyError, match=r"is not default, high_<ratio> up to 2 or low_<ratio> up to 1.7"):
         cells_of({"name": "a", "watermark": mark})
+
+
+@pytest.mark.parametrize("axes", [{}, {"harness": "generate", "instrument": "free_running"}, {"harness": "litserve"}])
+@pytest.mark.parametrize("device", ["cpu", "mps", "cuda"])
+def test_the_mechanism_study_fits_whatever_a_scan_found(tmp_path, axes, device):
+    content = yaml.safe_load((ROOT / "config" / "mechanism.yaml").read_text())
+    content["limits"] = {"allow_ballast": True, "allow_watermark": True}
+    found = curve(**{"model": "gpt2", "device": device, **axes})
+    content["around"]["study"] = write_summary(tmp_path / "scan", found)["study"]
+    placed, _ = place_around(read_study(content, "x.yaml"), "x.yaml", "m", "s")
+    models = load_models(ROOT / "config" / "models")
+    computes = {"cpu": True, "mps": device == "mps", "cuda": device == "cuda"}
+    grid = expand_study(placed, "x.yaml", models, lambda: computes)
+    empty = {name for name, cells in grid.cells.items() if not cells}
+    assert empty == {"cpu": {"graph", "watermark"}, "mps": {"graph"}, "cuda": {"watermark"}}[device]
+    reference, *_ = grid.cells["reference"]
+    for name in ("static", "no_cache", "eager", "half", "emptied", "rested", "predecessor", "ballast"):
+        differing = {axis for axis in DEFAULTS if grid.cells[name][0][axis] != reference[axis]}
+        assert len(differing) == 1, name
+    assert len({cell["process"] for cell in grid.cells["static"]}) == 2
+    assert {cell["process"] for cell in grid.cells["memory"]} == {1}

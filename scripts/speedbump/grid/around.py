@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES
-from speedbump.grid.known import KnownSeries, deciding_budgets, read_known
+from speedbump.grid.known import N_NORMAL, KnownSeries, deciding_budgets, read_known
 from speedbump.grid.study import Around, Axes, Experiment, Study, StudyError, named_axes
 
 GRID = 16
@@ -29,7 +29,16 @@ class Centre:
 
     @property
     def budgets(self) -> list[int]:
+        """All of them, in order."""
         return sorted({*self.normal, *self.slow})
+
+    @property
+    def pair(self) -> list[int]:
+        """A budget within the regime and the normal one nearest to it; without a regime, two far apart."""
+        if not self.slow:
+            return sorted({self.normal[0], self.normal[-1]})
+        inside = self.slow[len(self.slow) // 2]
+        return sorted([inside, min(self.normal, key=lambda n_gen: (abs(n_gen - inside), n_gen))])
 
 
 def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Study, Centre | None]:
@@ -41,6 +50,11 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
     experiments = list(study.experiments)
     if centre:
         experiments = [_fill(experiment, centre, study.protocol.seed, file) for experiment in experiments]
+    else:
+        for experiment in experiments:
+            for key in ("keep", "at"):
+                if key in experiment.model_fields_set:
+                    raise StudyError(f"{file}: experiments[{experiment.name}].{key}: needs around in the study")
     if study.blocks:
         blocks = list(range(1, study.blocks + 1))
         experiments = [
@@ -74,7 +88,11 @@ def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
         axes = {name: getattr(given, name) for name in ("model", "device", "n_prompt", "instrument")}
         return Centre(axes, sorted(given.normal), sorted(given.slow), "the study")
     assert around.study is not None
-    here = [series for series in read_known(Path(around.study)) if series.machine == machine]
+    try:
+        known = read_known(Path(around.study))
+    except StudyError as error:
+        raise StudyError(f"{file}: around.study: {error}") from None
+    here = [series for series in known if series.machine == machine]
     here = [series for series in here if series.stack == stack] or here
     here = [series for series in here if series.lengths_measured.n_gen_max]
     if not here:
@@ -88,7 +106,8 @@ def _centre_of(series: KnownSeries, around: Around) -> Centre:
     assert first is not None
     assert last is not None
     grid = sorted({first, last, *range(-(-first // GRID) * GRID, last + 1, GRID)})
-    budgets = deciding_budgets(series.regimes, grid, around.n_normal, around.n_inside)
+    n_normal = around.n_normal if series.regimes else max(around.n_normal, N_NORMAL)
+    budgets = deciding_budgets(series.regimes, grid, n_normal, around.n_inside)
     inside = {n for n in budgets for regime in series.regimes if regime.onset_high <= n <= regime.recovery_low}
     axes = {name: value for name, value in series.axes.items() if name in DEFAULTS and name not in NOT_IN_SERIES}
     return Centre(axes, [n for n in budgets if n not in inside], sorted(inside), f"{around.study}, {series.name}")
@@ -98,9 +117,10 @@ def _fill(experiment: Experiment, centre: Centre, seed: int, file: str) -> Exper
     named = named_axes(experiment)
     missing: dict[str, Any] = {name: [value] for name, value in centre.axes.items() if name not in named}
     if "n_gen" not in named:
-        missing["n_gen"] = centre.budgets
+        missing["n_gen"] = budgets = centre.pair if experiment.at == "pair" else centre.budgets
         if experiment.keep == "total":
-            missing |= _equal_totals(experiment, named.get("n_prompt", []), centre, file)
+            totals = [n_gen + centre.axes["n_prompt"] for n_gen in budgets]
+            missing |= _equal_totals(experiment, named.get("n_prompt", []), totals, file)
     if named.get("order", []).count("replay") and experiment.workload is None and experiment.lengths is None:
         lengths = centre.budgets * REPLAY_ROUNDS
         random.Random(seed).shuffle(lengths)
@@ -108,14 +128,14 @@ def _fill(experiment: Experiment, centre: Centre, seed: int, file: str) -> Exper
     return experiment.model_copy(update=missing)
 
 
-def _equal_totals(experiment: Experiment, prompts: list[int], centre: Centre, file: str) -> dict[str, Any]:
-    """A block for each prompt, whose budgets come to the reference's totals with it."""
+def _equal_totals(experiment: Experiment, prompts: list[int], totals: list[int], file: str) -> dict[str, Any]:
+    """A block for each prompt, whose budgets come to the totals with it."""
     where = f"{file}: experiments[{experiment.name}].keep"
     if not prompts or experiment.include:
         raise StudyError(f"{where}: total needs n_prompt, and no include")
     blocks = []
     for n_prompt in prompts:
-        budgets = [n_gen + centre.axes["n_prompt"] - n_prompt for n_gen in centre.budgets]
+        budgets = [total - n_prompt for total in totals]
         if min(budgets) < 1:
             raise StudyError(f"{where}: prompt {n_prompt} leaves no token of the shortest total; name shorter prompts")
         blocks.append({"n_prompt": [n_prompt], "n_gen": budgets})

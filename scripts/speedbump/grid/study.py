@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
+from speedbump.grid.order import MOST_BLOCKS
 from speedbump.grid.ranges import RangeError, parse_range
 
 ACCELERATOR: Final = "accelerator"
@@ -140,6 +141,9 @@ class Experiment(Axes):
     keep: Literal["budget", "total"] = Field(
         "budget", description="around a regime: what stays the same at another prompt, budget or prompt + budget"
     )
+    at: Literal["every", "pair"] = Field(
+        "every", description="around a regime: every budget, or one within it and one beside it"
+    )
 
 
 class GivenRegime(_Strict):
@@ -187,7 +191,7 @@ class Study(_Strict):
     suggests: str | None = Field(None, description="file of the study worth running after this one")
     around: Around | None = None
     blocks: int | None = Field(
-        None, ge=1, le=100, description="repeats of every process, one after the other, each in a random order"
+        None, ge=1, le=MOST_BLOCKS, description="repeats of every process, one after the other, each in a random order"
     )
 
 

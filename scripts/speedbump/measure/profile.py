@@ -42,10 +42,10 @@ class Profile:
                 "operator": name,
                 "side": side,
                 "calls": int(calls),
-                "self_host_s": host_s,
-                "self_device_s": device_s if seen else None,
+                "self_host_s": host_us / 1e6,
+                "self_device_s": device_us / 1e6 if seen else None,
             }
-            for (name, side), (calls, host_s, device_s) in sorted(self._totals.items())
+            for (name, side), (calls, host_us, device_us) in sorted(self._totals.items())
         ]
 
     def __enter__(self) -> "Profile":
@@ -81,10 +81,8 @@ class Profile:
         for event in self._profiler.key_averages():
             side = "host" if event.device_type.name == "CPU" else "device"
             total = self._totals.setdefault((event.key, side), [0, 0.0, 0.0])
-            for place, value in enumerate(
-                (event.count, event.self_cpu_time_total / 1e6, event.self_device_time_total / 1e6)
-            ):
-                total[place] += value
+            for place, value in enumerate((event.count, event.self_cpu_time_total, event.self_device_time_total)):
+                total[place] += max(0, value)
 
     def _start_capture(self, file: Path) -> None:
         """PyTorch puts a number before the name, so it can only lie in the current folder."""
