@@ -9,7 +9,7 @@ CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish bundle bench test test-oldest lint format
+.PHONY: measure report publish bundle predict bench test test-oldest lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -24,6 +24,9 @@ publish: measure  ## check the report's site, and say where it lies; for another
 
 bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
 	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
+
+predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
+	$(BIN)/python scripts/predict_onset.py
 
 bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here; half an hour
 	$(BIN)/python scripts/bench_instrument.py

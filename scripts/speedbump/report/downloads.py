@@ -10,6 +10,7 @@ from speedbump.report.study import TABLES, Study
 
 MEANINGS = {
     "requests": "every request, one row each",
+    "profiles": "every operator of every profiled request",
     "cells": "every run, summarised",
     "faults": "files that could not be used",
     "budgets": "every output length of every curve: latency, trend, state",

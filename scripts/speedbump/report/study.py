@@ -20,6 +20,7 @@ from speedbump.tables import (
     HYPOTHESES,
     MITIGATIONS,
     PREDICTIONS,
+    PROFILES,
     REGIMES,
     REQUESTS,
     SERIES,
@@ -28,8 +29,8 @@ from speedbump.tables import (
 )
 
 JUDGED = (HYPOTHESES, GROWTH, MITIGATIONS, PREDICTIONS)
-TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS, *JUDGED)
-OPTIONAL = (COMPARISONS, CLAIMS, *JUDGED)
+TABLES = (REQUESTS, PROFILES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS, *JUDGED)
+OPTIONAL = (PROFILES, COMPARISONS, CLAIMS, *JUDGED)
 """Tables that a folder may lack; they are then empty."""
 
 
@@ -50,6 +51,7 @@ class Study:
     """All that the report knows. Tables as in ``speedbump.tables``; ``about`` is study.json."""
 
     requests: pl.DataFrame
+    profiles: pl.DataFrame
     cells: pl.DataFrame
     faults: pl.DataFrame
     budgets: pl.DataFrame

@@ -179,7 +179,7 @@ def _judge_one(hypothesis: str, seen: Mapping[str, Observation], nothing: bool) 
         return Verdict(hypothesis, NOTHING, "no regime; nothing to explain", outcomes)
     against = [prediction.words for prediction, outcome in outcomes if outcome == DISAGREES]
     if against:
-        return Verdict(hypothesis, CONTRADICTED, f"not so: {'; '.join(against)}", outcomes)
+        return Verdict(hypothesis, CONTRADICTED, f"predicted, and not so: {'; '.join(against)}", outcomes)
     needed = [(prediction, outcome) for prediction, outcome in outcomes if prediction.needed]
     if all(outcome == AGREES for _, outcome in needed):
         agree = sum(outcome == AGREES for _, outcome in outcomes)

@@ -64,7 +64,8 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         figures=[
             Figure((f"mitigations-{number}",), curve_name(study, series)) for number, series in enumerate(every, 1)
         ],
-        caption="Bars are 95 % intervals. Arms that only help to find the cause are in the data file.",
+        caption="Bars are 95 % intervals. A change may also move slowness to lengths that were not measured here. Arms "
+        "that only help to find the cause are in the data file.",
         table=_table(study, every),
         open=True,
         file="mitigations",
@@ -81,14 +82,14 @@ def mitigation_finding(study: Study, series: str, rows: list[Row]) -> str:
     if best["slowdown_high"] > CLEARLY * best["reference_slowdown"]:
         return f"None of {plural(len(slow), 'change')} tried makes the slow regime of {name} clearly faster"
     price = f", and takes {times(best['price'])} as long elsewhere" if best["price"] is not None else ""
-    left = f"leaves {times(best['slowdown'])} of a slow-down of {times(best['reference_slowdown'])}"
+    left = f"brings a slow-down of {times(best['reference_slowdown'])} down to {times(best['slowdown'])}"
     return f"What to do about it on this machine: {change_words(best)} {left}{price}"
 
 
 def change_words(row: Row) -> str:
-    """``static cache``, ``one process for all lengths, descending``."""
+    """``static cache``, ``one process, descending``."""
     if row["axis"] == "order":
-        return f"one process for all lengths, {row['value']}"
+        return f"one process, {row['value']}"
     words = axis_words(row["axis"], row["value"])
     if row["axis"] == "between_requests":
         return f"{words} between requests"
@@ -163,25 +164,23 @@ def _value(row: Row, column: str) -> str:
 
 
 def _table(study: Study, every: dict[str, list[Row]]) -> Table:
+    slow = any(row["reference_slowdown"] is not None for own in every.values() for row in own)
     rows = [
         (
             change_words(row),
             *([curve_name(study, series)] if len(every) > 1 else []),
-            _value(row, "slowdown") or "no regime",
-            "" if row["reference_slowdown"] is None else times(row["reference_slowdown"]),
-            _value(row, "inside"),
-            _value(row, "price"),
+            *(_inside(row) if slow else ()),
+            _value(row, "price") or "not told",
         )
         for series, own in every.items()
         for row in own
     ]
     where = ["Curve"] if len(every) > 1 else []
-    columns = (
-        "Change",
-        *where,
-        "Slow-down left (95 %)",
-        "Without it",
-        "Time at slow lengths",
-        "Price elsewhere (95 %)",
-    )
-    return Table(columns, rows, frozenset(columns[-4:]))
+    inside = ("Slow-down left (95 %)", "Without it", "Time at slow lengths") if slow else ()
+    columns = ("Change", *where, *inside, "Price at normal lengths (95 %)")
+    return Table(columns, rows, frozenset((*inside, columns[-1])))
+
+
+def _inside(row: Row) -> tuple[str, str, str]:
+    without = "" if row["reference_slowdown"] is None else times(row["reference_slowdown"])
+    return _value(row, "slowdown") or "no regime", without, _value(row, "inside")

@@ -7,7 +7,7 @@ import polars as pl
 
 from speedbump.grid.onset import KNOWN_MISSES
 from speedbump.report.charts import Drawing, Rows
-from speedbump.report.curves import device_title
+from speedbump.report.curves import axis_words, device_title
 from speedbump.report.published import Published
 from speedbump.report.section import Section, Table
 from speedbump.report.study import Study
@@ -96,7 +96,7 @@ def _table(study: Study, rows: Iterable[Row]) -> Table:
                     study.model_title(row["model"]),
                     device_title(row["device"]),
                     f"prompt {row['n_prompt']}",
-                    row["dtype"],
+                    *_apart(row),
                 )
             ),
             row["machine"] if row["origin"] == "measured" else f"{row['machine']} (published)",
@@ -110,6 +110,11 @@ def _table(study: Study, rows: Iterable[Row]) -> Table:
     ]
     columns = ("Curve", "Machine", "Onset expected", "Onset measured", "Outcome", "Purge expected", "Fast again")
     return Table(columns, body, icons=ICONS)
+
+
+def _apart(row: Row) -> tuple[str, ...]:
+    usual = {"dtype": "float32", "kv_cache": "dynamic"}
+    return tuple(axis_words(name, row[name]) for name, value in usual.items() if row[name] != value)
 
 
 def _expected(row: Row) -> str:
