@@ -12,6 +12,8 @@ from bench.mechanisms.confusion import MIXTURES, TRUTHS, name_mechanism, tally
 from bench.mechanisms.page import part_of, rules_table, statements
 from bench.mechanisms.study import PLAIN, PROTOCOL, STACK, machine_of, simulate_cells, simulate_study
 from bench.mechanisms.world import World, draw_world
+from speedbump.analyse.mechanism.arms import Curve, Point, Regime
+from speedbump.analyse.mechanism.effects import effect_of
 from speedbump.analyse.mechanism.judge import judge_study, sights
 from speedbump.analyse.mechanism.observations import OBSERVABLES, observe
 from speedbump.analyse.mechanism.rules import PREDICTIONS, STATEMENTS, Range, explaining, judge, named
@@ -203,6 +205,20 @@ def test_an_undetermined_reference_supports_nothing(pool_machine):
     budgets = found.budgets.with_columns(state=pl.lit("unclear"))
     (sight,) = sights(requests, samples, doubted, budgets, found.regimes.clear())
     assert named(judge(observe(sight))) == []
+    tables = judge_study(requests, samples, doubted, budgets, found.regimes.clear())
+    assert tables.mitigations["slowdown"].null_count() == tables.mitigations.height
+    assert tables.mitigations["price"].null_count() == 0
+
+
+def test_two_requests_that_were_both_stopped_say_nothing_of_an_arm():
+    def curve(latency_s: float, *, bound: bool = False, regimes: tuple[Regime, ...] = ()) -> Curve:
+        points = {n: Point(np.log(n / 100), 1e-4, np.log(n / 100), "normal", bound=False) for n in (128, 256, 384)}
+        points[512] = Point(np.log(latency_s), 1e-4, np.log(5.12), "slow", bound=bound)
+        return Curve({"series": "s", "verdict": "slow regimes"}, points, regimes)
+
+    reference = curve(300.0, bound=True, regimes=(Regime(384, 512, 512, None),))
+    assert effect_of(curve(300.0, bound=True), reference, priced=True).kept == {}
+    assert effect_of(curve(5.2), reference, priced=True).kept[512][0] == pytest.approx(0, abs=0.01)
 
 
 # ---------------------------------------------------------------- the page

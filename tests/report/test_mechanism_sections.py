@@ -65,6 +65,12 @@ def test_what_explains_it(tmp_path, verdicts, finding):
     assert predictions.rows[0][2] == "9.00 (8.00 to 10.0); a slow length; reference"
 
 
+def test_a_curve_that_may_not_be_slow_has_no_explanation(tmp_path):
+    line = Line(slow=(Slow(512, 512, 3.0, accepted=False),), verdict="undetermined", reason="too little to tell")
+    study = with_table(tmp_path, HYPOTHESES, [hypothesis("H1", "can't tell")], line)
+    assert sections(study)["mechanism"].finding.startswith("GPT-2 Medium on MPS: not known whether it is slow")
+
+
 def test_an_untested_prediction_says_what_it_needs(tmp_path):
     row = hypothesis("H1", "can't tell", value=None, low=None, high=None, seen="kv_cache: static", outcome="not tested")
     section = sections(with_table(tmp_path, HYPOTHESES, [row]))["mechanism"]

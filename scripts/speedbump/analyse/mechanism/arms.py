@@ -15,6 +15,8 @@ _SHARED = ("machine", "stack", "model", "weights", "device", "batch")
 """What a reference and its arms have in common."""
 _FREE = ("n_prompt", "instrument", "dtype")
 """Axes in which a reference may have any value."""
+_TELLING_NOTHING = ("instrument", "harness", "n_prompt", "dtype")
+"""Arms along these alone make no mechanism study."""
 _TOGETHER = ("lifetime", "order")
 """One thing, though two axes: an order is that of a persistent process."""
 AXES_OF_ARMS = tuple(
@@ -117,9 +119,8 @@ def read_curves(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFra
 
 
 def find_references(curves: Iterable[Curve]) -> list[Reference]:
-    """For each model, device, machine and stack, the plain curve with the most arms; none where it has no arm.
-
-    A plain curve has every axis at its default, but for prompt, instrument and dtype.
+    """For each model, device, machine and stack, the plain curve with the most arms; none where no arm says anything of
+    the cause. A plain curve has every axis at its default, but for prompt, instrument and dtype.
     """
     groups: dict[tuple[Any, ...], list[Curve]] = {}
     for curve in curves:
@@ -127,9 +128,9 @@ def find_references(curves: Iterable[Curve]) -> list[Reference]:
     found = []
     for group in groups.values():
         candidates = [Reference(curve, _arms(curve, group)) for curve in group if _is_plain(curve)]
-        if candidates:
-            best = max(candidates, key=_rank)
-            found += [best] if best.arms else []
+        best = max(candidates, key=_rank, default=None)
+        if best and any(arm.axis not in _TELLING_NOTHING for arm in best.arms):
+            found.append(best)
     return found
 
 

@@ -49,17 +49,23 @@ def slow_downs(curve: Curve) -> dict[int, float]:
     return {n: value for n, value in every.items() if value >= most / 2}
 
 
+def normal_lengths(curve: Curve) -> list[int]:
+    """Lengths that are normal; of a curve without a regime all, for doubt is no reason to leave a price untold."""
+    return curve.lengths("normal") if curve.regimes else sorted(curve.points)
+
+
 def effect_of(arm: Curve, reference: Curve, priced: bool) -> Effect:
     """How the arm's latencies differ from the reference's, at the lengths that both have.
 
     priced: whether the arm's requests themselves do other work, whose time is taken off before slowness is looked for.
     """
     slow = slow_downs(reference)
-    normal = [n for n in reference.lengths("normal") if n in arm.points]
+    normal = [n for n in normal_lengths(reference) if n in arm.points]
     over = {n: _log_ratio(arm.points[n], reference.points[n]) for n in normal}
     usual = fmean(slow.values()) if slow else 0.0
     price = median(over[n][0] for n in normal[:_PRICED]) if normal and priced else 0.0
-    inside = {n: _log_ratio(arm.points[n], reference.points[n]) for n in slow if n in arm.points}
+    both = [n for n in slow if n in arm.points and not (arm.points[n].bound and reference.points[n].bound)]
+    inside = {n: _log_ratio(arm.points[n], reference.points[n]) for n in both}
     logs = {n: (slow[n] + value - price, variance) for n, (value, variance) in inside.items() if normal or not priced}
     kept = {n: share(value, variance, slow[n]) for n, (value, variance) in logs.items()}
     gained = {n: share(value - price, variance, usual) for n, (value, variance) in over.items()} if usual else {}

@@ -76,6 +76,9 @@ def mechanism_finding(study: Study, series: str) -> str:
     named = explaining(h for h, verdict in verdicts.items() if verdict == SUPPORTED)
     if named:
         return f"Why {name} is slow: {listing(f'{SHORT[h]} ({h})' for h in named)}"
+    curve = next((curve for curve in study.curves if curve.series == series), None)
+    if curve is not None and curve.verdict == "undetermined":
+        return f"{name}: not known whether it is slow, so that nothing can be explained yet"
     counts = Counter(verdicts.values())
     rest = f"{counts[CANNOT_TELL]} cannot be told, {counts[CONTRADICTED]} are contradicted"
     return f"No single hypothesis is shown to explain {name}: {rest}"
