@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from speedbump.grid.around import around_in_words, place_around
-from speedbump.grid.cells import canonical, cell_id
+from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.devices import recall_devices
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
@@ -30,6 +30,7 @@ TARGETS = (
     "collect_requests",
     "segment_regimes",
     "compare_series",
+    "compare_stacks",
     "check_claims",
     "judge_hypotheses",
     "copy_workload",
@@ -109,8 +110,8 @@ def turn_of(cell):
 
 
 def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, which Snakemake cuts to its limit."""
-    return 1_000_000 if cell.split(".")[-3] == "cpu" else 1
+    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
+    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
 def run_file(cell):

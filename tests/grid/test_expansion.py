@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedbump.grid.cells import axes_of, canonical, cell_id, series_id
+from speedbump.grid.cells import axes_of, canonical, cell_id, series_id, takes_all
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import StudyError, read_study
@@ -166,6 +166,13 @@ def test_identity():
     assert series_id(more, "m", "s") == series_id(first, "m", "s")
     assert "dtype" not in canonical(first)
     assert axes_of(first)["dtype"] == "float32"
+
+
+def test_what_disturbs_every_other_measurement_takes_all_devices():
+    (plain,) = grid({"cpu": True, "mps": False, "cuda": True}, n_gen=8).cells["scan"]
+    assert not takes_all(plain)
+    assert takes_all({**plain, "ballast_gb": 2})
+    assert takes_all(json.loads(canonical({**plain, "device": "cpu"})))
 
 
 AXES = st.fixed_dictionaries(

@@ -1,6 +1,7 @@
 """Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
 
-The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW.
+The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. A stack whose name
+holds "upgraded" has its own slow budgets, by the length of the prompt.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -17,17 +19,22 @@ from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.tables import REQUESTS, write_table
 
 SLOW = (100, 163)
+NOWHERE = (0, 0)
+BEFORE = {5: SLOW, 9: SLOW, 13: NOWHERE}
+UPGRADED = {5: (132, 195), 9: NOWHERE, 13: (180, 230)}
+"""After the upgrade one regime has moved by 32 tokens, one is gone, and one is new."""
 
 
-def decode_s(axes: dict) -> float:
+def decode_s(axes: dict, slow: dict[int, tuple[int, int]] = BEFORE) -> float:
     """Seconds of decoding on the simulated device."""
-    factor = 10 if SLOW[0] <= axes["n_gen"] <= SLOW[1] else 1
+    first, last = slow[axes["n_prompt"]]
+    factor = 10 if first <= axes["n_gen"] <= last else 1
     return 0.01 * factor * axes["n_gen"]
 
 
 def simulate(cell: dict, machine: str, stack: str, decode_s: Callable[[dict], float] = decode_s) -> pl.DataFrame:
     """The requests of one fresh cell, decoding for ``decode_s`` of its axes with 1 % of noise."""
-    random.seed(cell_id(cell))
+    random.seed(cell_id(cell) + stack)
     axes = axes_of(cell)
     rows = []
     for request in range(cell["warmups"] + cell["repeats"]):
@@ -74,7 +81,8 @@ def main() -> None:
         "environment": {"chip": "simulated"},
         "wall_s": 1.0,
     }
-    table = simulate(cell, args.machine, args.stack)
+    slow = UPGRADED if "upgraded" in args.stack else BEFORE
+    table = simulate(cell, args.machine, args.stack, partial(decode_s, slow=slow))
     write_table(table, REQUESTS, Path(args.out), {"speedbump": json.dumps(record)})
     with Path("measured.log").open("a") as log:
         print(os.path.basename(args.out), file=log)  # noqa: PTH119

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from speedbump.grid.cells import canonical, complete
+from speedbump.grid.cells import canonical, complete, takes_all
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
 from speedbump.grid.study import Limits
@@ -140,7 +140,8 @@ def run_worker(
 
     with ExitStack() as held_open:
         slots = find_slots()
-        held = held_open.enter_context(hold_device(cell["device"], slots, is_wanted, progress.say))
+        device = "cpu" if takes_all(cell) else cell["device"]
+        held = held_open.enter_context(hold_device(device, slots, is_wanted, progress.say))
         wait_until_cool(progress.say)
         held_open.enter_context(stay_awake())
         gpu = held.slots[0].visible if cell["device"] == "cuda" else ""

@@ -11,6 +11,7 @@ import polars as pl
 from speedbump.analyse.workload import Workload, read_workload
 from speedbump.report.curves import Curve, make_curves
 from speedbump.tables import (
+    BUDGET_CHANGES,
     BUDGETS,
     CELLS,
     CLAIMS,
@@ -21,17 +22,19 @@ from speedbump.tables import (
     MITIGATIONS,
     PREDICTIONS,
     PROFILES,
+    REGIME_CHANGES,
     REGIMES,
     REQUESTS,
     SERIES,
+    SERIES_CHANGES,
     Table,
     read_table,
 )
 
 JUDGED = (HYPOTHESES, GROWTH, MITIGATIONS, PREDICTIONS)
-TABLES = (REQUESTS, PROFILES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS, *JUDGED)
-OPTIONAL = (PROFILES, COMPARISONS, CLAIMS, *JUDGED)
+OPTIONAL = (PROFILES, COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS, *JUDGED)
 """Tables that a folder may lack; they are then empty."""
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, *OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,9 @@ class Study:
     series: pl.DataFrame
     regimes: pl.DataFrame
     comparisons: pl.DataFrame
+    series_changes: pl.DataFrame
+    regime_changes: pl.DataFrame
+    budget_changes: pl.DataFrame
     claims: pl.DataFrame
     hypotheses: pl.DataFrame
     growth: pl.DataFrame
@@ -73,6 +79,14 @@ class Study:
     def curves(self) -> list[Curve]:
         """Every curve, those with the worst slow-down first."""
         return make_curves(self)
+
+    @cached_property
+    def compared(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """Rows of the comparisons by the two series, the one above the line first; lengths increase."""
+        rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in self.comparisons.sort("n_gen").iter_rows(named=True):
+            rows.setdefault((row["over"], row["under"]), []).append(row)
+        return rows
 
     @property
     def name(self) -> str:
