@@ -32,6 +32,7 @@ TARGETS = (
     "compare_series",
     "compare_stacks",
     "check_claims",
+    "judge_hypotheses",
     "copy_workload",
     "draw_charts",
     "build_site",

@@ -32,7 +32,8 @@ def sections(study: Study) -> dict[str, Section]:
 
 def test_order_is_the_page_s(tmp_path: Path) -> None:
     found = sections(study_of(tmp_path, Line()))
-    order = "workload latency tokens steps phases cache memory prompt lifetime stacks devices claims"
+    order = "workload latency tokens steps phases cache memory prompt lifetime mechanism mitigations "
+    order += "prediction profiles stacks devices claims"
     assert list(found) == order.split()
 
 
