@@ -24,6 +24,7 @@ def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
         ("compare_series.py", ["none", "--out", "out.parquet"], "none/requests.parquet"),
         ("compare_stacks.py", ["none", "--series", "s", "--regimes", "r", "--budgets", "b"], "none: "),
         ("gate.py", ["none"], "none"),
+        ("judge_hypotheses.py", ["none", "--out", "none"], "none/requests.parquet"),
     ],
 )
 def test_a_missing_folder_is_named_in_one_line(tmp_path, script, arguments, names):

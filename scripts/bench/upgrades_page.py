@@ -24,8 +24,8 @@ What to know of it:
 
 - A single budget measured in one process is called slower from some ten times on. Below, it is unclear: one process can
   be slow by chance. A second process of it settles that.
-- Where everything is slower and the fixed workload too, the verdict is *can't tell*: the machine may have been slower, or
-  the stack's matrix products are. Measuring both stacks again, one after the other, settles it.
+- Where everything is slower and the fixed workload too, the verdict is *can't tell*: the machine may have been slower,
+  or the stack's matrix products are. Measuring both stacks again, one after the other, settles it.
 - Sessions that differ by more than some 3 % unseen by the fixed workload, and machines on which one process in twenty
   is slow, give false verdicts of series more often, as the table says.
 

@@ -1,5 +1,6 @@
 """Each section's finding, on curves whose truth is known."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -32,7 +33,8 @@ def sections(study: Study) -> dict[str, Section]:
 
 def test_order_is_the_page_s(tmp_path: Path) -> None:
     found = sections(study_of(tmp_path, Line()))
-    order = "workload latency tokens steps phases cache memory prompt lifetime stacks devices claims"
+    order = "workload latency tokens steps phases cache memory prompt lifetime mechanism mitigations "
+    order += "prediction profiles stacks devices claims"
     assert list(found) == order.split()
 
 
@@ -95,6 +97,16 @@ def test_prefill_share_of_a_smooth_curve(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line())
     (curve,) = study.curves
     assert phases.phase_finding(curve, phases.times_of(study, curve)).startswith("Prefill is 0.")
+
+
+def test_whose_time_it_is_on_cuda(tmp_path: Path) -> None:
+    host = Line(device="cuda", per_token_s=0.009)
+    graph = Line(device="cuda", per_token_s=0.002, axes={"kv_cache": "static", "compile": "cuda_graph"})
+    lead = sections(study_of(tmp_path / "both", host, graph))["phases"].lead
+    assert "the host’s Python starts every kernel of a step" in lead
+    assert re.search(r"A step of GPT-2 Medium takes [\d.]+ to [\d.]+ ms; as one CUDA graph it takes", lead)
+    assert "CUDA graph" not in sections(study_of(tmp_path / "host", host))["phases"].lead
+    assert "Python" not in sections(study_of(tmp_path / "mps", Line(), graph))["phases"].lead
 
 
 def test_cache_benefit_inside_and_outside(tmp_path: Path) -> None:
