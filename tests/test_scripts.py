@@ -22,6 +22,8 @@ def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
         ("check_claims.py", ["none"], "none/"),
         ("check_claims.py", ["--published", "--reference", "none"], "none/hendria2026_claims.csv"),
         ("compare_series.py", ["none", "--out", "out.parquet"], "none/requests.parquet"),
+        ("compare_stacks.py", ["none", "--series", "s", "--regimes", "r", "--budgets", "b"], "none: "),
+        ("gate.py", ["none"], "none"),
         ("judge_hypotheses.py", ["none", "--out", "none"], "none/requests.parquet"),
     ],
 )
