@@ -159,6 +159,7 @@ try:
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
 
+
 def plan_of(experiment, round):
     return f"{PLANS}/{STACK}/{experiment}/{round}.json"
 
