@@ -229,6 +229,18 @@ def test_the_page_holds_the_rules_of_the_code(page):
     assert part_of(page, "hypotheses") == statements()
 
 
+def test_the_page_s_confusion_table_agrees_with_a_small_version(page):
+    """Shares in the page, at least 95 %, and the first machines of each kind."""
+    rows = [line.split("|")[1:-1] for line in part_of(page, "confusion").splitlines() if line.startswith("| ")]
+    told = {cells[0].strip(): cells for cells in rows if cells[0].strip() in TRUTHS | MIXTURES}
+    assert set(told) == set(TRUTHS | MIXTURES)
+    for truth in TRUTHS:
+        runs, right = int(told[truth][2]), float(told[truth][3].rstrip(" %"))
+        assert runs >= 200
+        assert right >= 95
+        assert name_mechanism(truth, 0).words in told[truth][6].replace(" + ", " ")
+
+
 @pytest.fixture(scope="module")
 def page(request):
     return (request.config.rootpath / "docs" / "mechanism.md").read_text()

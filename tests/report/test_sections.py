@@ -161,7 +161,9 @@ def test_what_makes_it_go_away(tmp_path: Path) -> None:
     )
 
 
-def test_what_slow_steps_follow() -> None:
+def test_what_slow_steps_follow(tmp_path: Path) -> None:
+    (slow,) = study_of(tmp_path / "slow", Line(slow=SLOW)).curves
+    (smooth,) = study_of(tmp_path / "smooth", Line()).curves
     row = {
         "n_slow_requests": 5,
         "n_requests": 40,
@@ -169,14 +171,18 @@ def test_what_slow_steps_follow() -> None:
         "first_slow_step": 120,
         "why": "where a request is slow, 12 % of the others are slow at the same position",
     }
-    assert steps.slow_step_note({"follows": "nothing"}) == "No request has slow steps."
-    assert steps.slow_step_note({**row, "follows": "state"}) == (
+    assert steps.slow_step_note(smooth, {"follows": "nothing"}) == "No request has slow steps."
+    assert steps.slow_step_note(slow, {**row, "follows": "state"}) == (
         "5 of 40 requests have slow steps: from request 4 of the process on, and typically from step 120. "
         "Where a request is slow, 12 % of the others are slow at the same position, "
         "so it follows what the process did before, not the position."
     )
-    assert steps.slow_step_note({**row, "follows": "position"}).endswith("the position in the request alone.")
-    assert steps.slow_step_note({**row, "follows": "can't tell"}).endswith("cannot be told apart.")
+    assert steps.slow_step_note(slow, {**row, "follows": "position"}).endswith("the position in the request alone.")
+    assert steps.slow_step_note(slow, {**row, "follows": "can't tell"}).endswith("cannot be told apart.")
+    assert steps.slow_step_note(smooth, {**row, "follows": "state"}) == (
+        "5 of 40 requests have steps above the usual time at their place. The curve shows no slow regime, so nothing "
+        "is concluded from them."
+    )
 
 
 def test_steps_of_a_slow_length(tmp_path: Path) -> None:
