@@ -28,6 +28,10 @@ for name in GRID.cells:
             lambda wildcards, name=name: files_of(name),
 
 
+onstart:
+    list_work()
+
+
 onsuccess:
     site_was_asked_for = not set(workflow.dag_settings.targets) - {"all"}
     if site_was_asked_for and "SPEEDBUMP_VERDICT" not in os.environ:

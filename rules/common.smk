@@ -20,7 +20,7 @@ from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_sta
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
-from speedbump.grid.work import describe_study, describe_work, write_work
+from speedbump.grid.work import describe_study, describe_work, survey_runs, write_work
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
@@ -72,6 +72,7 @@ PLANS = f"{WHOLE}/plans/{MACHINE}"
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}
+FILES = {}
 
 os.environ.update(SPEEDBUMP_PROGRESS=WORK)
 
@@ -120,29 +121,34 @@ def devices_taken(cell):
     return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
-def run_file(cell):
-    """File of the cell's run; from now on measure_cell knows its parameters."""
+def run_file(experiment, cell):
+    """File of a run of an experiment; from now on measure_cell knows its cell's parameters."""
     name = cell_id(cell)
     CELLS[name] = canonical(cell)
-    return f"{RUNS}/{name}.parquet"
+    file = f"{RUNS}/{name}.parquet"
+    FILES.setdefault(experiment, {})[file] = CELLS[name]
+    return file
+
+
+def survey():
+    """What is measured of all that is known."""
+    return survey_runs([file for files in FILES.values() for file in files], MODELS)
 
 
 def list_work():
-    """For the progress lines. A cluster's job leaves it alone: to ask for every run takes longer than some cells."""
-    if workflow.is_main_process:
-        write_work(Path(WORK), RUNS, CELLS, MODELS)
+    """For the progress lines: the cells of the experiments that are asked for."""
+    asked = set(workflow.dag_settings.targets)
+    chosen = asked if asked and asked <= set(FILES) else FILES
+    cells = {file: cell for name in chosen for file, cell in FILES[name].items()}
+    write_work(Path(WORK), cells, survey(), MODELS)
 
 
 def refined(experiment, plan):
     """Run files that a plan adds to an experiment."""
-    known = len(CELLS)
-    files = [run_file(cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
-    if len(CELLS) > known:
-        list_work()
-    return files
+    return [run_file(experiment, cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
 
 
-SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
+SCAN = {experiment: [run_file(experiment, cell) for cell in cells] for experiment, cells in GRID.cells.items()}
 
 # Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
 try:
@@ -152,8 +158,6 @@ try:
             refined(plan.parent.name, plan)
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
-
-list_work()
 
 
 def plan_of(experiment, round):
@@ -171,9 +175,12 @@ def files_of(experiment, rounds=None):
             plan = checkpoints.plan_refinement.get(experiment=experiment, round=round).output.plan
         elif not Path(plan).exists():
             break
+        known = len(CELLS)
         new = refined(experiment, plan)
         if not new:
             break
+        if len(CELLS) > known:
+            list_work()
         files += new
     return list(dict.fromkeys(files))
 
@@ -203,5 +210,5 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
-    for line in [*around_in_words(CENTRE), *GRID.notices, *describe_work(GRID.cells, RUNS, MODELS)]:
+    for line in [*around_in_words(CENTRE), *GRID.notices, *describe_work(GRID.cells, SCAN, survey(), MODELS)]:
         say(line)

@@ -49,3 +49,12 @@ def test_by_default_one_cell_at_a_time_whatever_the_cores(two_devices):
     outcome = project.run("--cores", "2", study=STUDY, env=environment)
     assert outcome.status == 0, outcome.text
     assert all(first["until_s"] <= then["since_s"] for first, then in pairwise(holds(project)))
+
+
+def test_cells_are_counted_of_what_was_asked_for(two_devices):
+    project, environment = two_devices
+    outcome = project.run("alone", study=STUDY, env=environment)
+    assert outcome.status == 0, outcome.text
+    assert "cell 1 of 1: tiny on cpu, 16 tokens" in outcome.text
+    outcome = project.run("scan", study=STUDY, env=environment)
+    assert "cell 6 of 6: tiny on cuda" in outcome.text

@@ -9,7 +9,6 @@ from typing import Any
 from speedbump.grid.axes import REST
 from speedbump.grid.cells import Cell, complete
 from speedbump.grid.models import BYTES_PER_VALUE, Model
-from speedbump.tables import TableError, read_metadata
 
 START_S = 10.0
 """Guess for a process to import torch, build the model and settle."""
@@ -52,6 +51,8 @@ def _beside_s(whole: Cell, requests: int, total: float) -> float:
 
 def read_records(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
     """Metadata of the run files that can be read."""
+    from speedbump.tables import TableError, read_metadata  # here, since polars would slow down every start
+
     for file in files:
         try:
             yield json.loads(read_metadata(file)["speedbump"])

@@ -1,51 +1,97 @@
 """What is left to measure: said to the reader before work starts, and to each cell while it goes on."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 from speedbump.grid.around import Centre
-from speedbump.grid.cells import Cell, canonical, cell_id, complete
+from speedbump.grid.cells import Cell, canonical, complete
 from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model, memory_need
 from speedbump.grid.study import Study
 
+SAMPLE = 200
+"""Runs of a device from which its speed is known well enough: their median ratio to the guess."""
 
-def write_work(file: Path, runs: str, cells: Mapping[str, str], models: Mapping[str, Model]) -> None:
+
+@dataclass(frozen=True)
+class Survey:
+    """What is measured. done: run files that exist.  scale: as ``measured_scale``; empty when nothing is left."""
+
+    done: frozenset[str]
+    scale: Mapping[str, float]
+
+
+def survey_runs(files: Iterable[str], models: Mapping[str, Model]) -> Survey:
+    """Which of the run files exist, and how fast the machine was in a sample of them."""
+    wanted = list(files)
+    done = existing(wanted)
+    scale = measured_scale(read_records(map(Path, _sample(done))), models) if len(done) < len(set(wanted)) else {}
+    return Survey(frozenset(done), scale)
+
+
+def existing(files: Iterable[str]) -> set[str]:
+    """Those of the files that exist, by one look into each folder: a shared folder answers slowly."""
+    by_folder: dict[str, set[str]] = {}
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        by_folder.setdefault(folder, set()).add(name)
+    found = set()
+    for folder, names in by_folder.items():
+        if Path(folder).is_dir():
+            found |= {f"{folder}/{entry.name}" for entry in os.scandir(folder) if entry.name in names}
+    return found
+
+
+def _sample(files: Iterable[str]) -> list[str]:
+    """At most SAMPLE files of each device, whichever have the smallest hashes."""
+    parts = sorted((file.split(".")[-2], file.split(".")[-4], file) for file in files)
+    by_device: dict[str, list[str]] = {}
+    for _, device, file in parts:
+        by_device.setdefault(device, []).append(file)
+    return [file for of_device in by_device.values() for file in of_device[:SAMPLE]]
+
+
+def write_work(file: Path, cells: Mapping[str, str], survey: Survey, models: Mapping[str, Model]) -> None:
     """List every known cell's run file and estimated seconds, for the progress line of measure_cell.
 
-    cells: canonical JSON by cell id. Written only while something is left to measure.
+    cells: canonical JSON by run file. Written only while something is left to measure.
     """
-    paths = {name: Path(runs, f"{name}.parquet") for name in cells}
-    done = [path for path in paths.values() if path.exists()]
-    if len(done) == len(paths):
+    if survey.done.issuperset(cells):
         return
-    scale = measured_scale(read_records(done), models)
     work = [
-        {"file": str(paths[name]), "cell": cell, "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
-        for name, cell in ((name, json.loads(text)) for name, text in cells.items())
+        {
+            "file": run,
+            "cell": cell,
+            "estimate_s": round(estimate_s(cell, models[cell["model"]], survey.scale), 1),
+        }
+        for run, cell in ((run, json.loads(text)) for run, text in cells.items())
     ]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(work))
 
 
-def describe_work(grid: Mapping[str, list[Cell]], runs: str, models: Mapping[str, Model]) -> list[str]:
+def describe_work(
+    grid: Mapping[str, list[Cell]], files: Mapping[str, list[str]], survey: Survey, models: Mapping[str, Model]
+) -> list[str]:
     """A line an experiment: at least how many cells, how many done, the time left; then warnings on memory.
 
-    Refinement may add cells, so counts are lower bounds.
+    files: the run files of each experiment's cells, in their order. Refinement may add cells, so counts are lower
+    bounds.
     """
-    files = {name: [Path(runs, f"{cell_id(cell)}.parquet") for cell in cells] for name, cells in grid.items()}
-    done = {file for paths in files.values() for file in paths if file.exists()}
-    left = {name: [c for c, f in zip(grid[name], files[name], strict=True) if f not in done] for name in grid}
-    scale = measured_scale(read_records(done), models) if any(left.values()) else {}
+    left = {
+        name: [cell for cell, file in zip(cells, files[name], strict=True) if file not in survey.done]
+        for name, cells in grid.items()
+    }
     lines = []
     for name, cells in grid.items():
         if cells:
             count = f"{name}: {len(cells)} cell{'s' * (len(cells) != 1)}, {len(cells) - len(left[name])} done"
-            lines.append(f"{count}{_time_left(left[name], models, scale)}")
+            lines.append(f"{count}{_time_left(left[name], models, survey.scale)}")
     waiting = [cell for cells in left.values() for cell in cells]
     return lines + memory_warnings(waiting, models, psutil.virtual_memory().total)
 
