@@ -9,7 +9,7 @@ CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish gate bundle bench test test-oldest test-slurm lint format
+.PHONY: measure report publish gate bundle predict bench test test-oldest test-slurm lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -27,6 +27,9 @@ gate: .venv/ready  ## fail when the newest stack is slower than the one before i
 
 bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
 	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
+
+predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
+	$(BIN)/python scripts/predict_onset.py
 
 bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here; half an hour
 	$(BIN)/python scripts/bench_instrument.py

@@ -9,7 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
-from speedbump.grid.cells import canonical, cell_id
+from speedbump.grid.around import around_in_words, place_around
+from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
@@ -31,6 +32,7 @@ TARGETS = (
     "compare_series",
     "compare_stacks",
     "check_claims",
+    "judge_hypotheses",
     "copy_workload",
     "draw_charts",
     "build_site",
@@ -52,10 +54,10 @@ try:
     if len(workflow.configfiles) > 1:
         raise StudyError("--configfile: two studies at once would be merged into one; give one")
     CALL = read_call(config)
-    STUDY = read_study(config, STUDY_FILE, reserved=TARGETS)
-    MODELS = load_models(Path(STUDY.models))
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
+    STUDY, CENTRE = place_around(read_study(config, STUDY_FILE, reserved=TARGETS), STUDY_FILE, MACHINE, STACK)
+    MODELS = load_models(Path(STUDY.models))
     DEVICES = str(devices_file(MACHINE, STACK))
     PROBE = None if CALL.machine or CALL.stack else probe_devices
     GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), PROBE, say))
@@ -107,9 +109,16 @@ def device_of(cell):
     return cell.split(".")[-3]
 
 
+def turn_of(cell):
+    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
+    if not STUDY.blocks:
+        return measuring_order(cell, STUDY.protocol.seed)
+    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
+
+
 def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, cut by Snakemake to its limit."""
-    return 1_000_000 if device_of(cell) == "cpu" else 1
+    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
+    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
 def run_file(experiment, cell):
@@ -149,6 +158,7 @@ try:
             refined(plan.parent.name, plan)
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
+
 
 def plan_of(experiment, round):
     return f"{PLANS}/{STACK}/{experiment}/{round}.json"
@@ -200,5 +210,5 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
-    for line in [*GRID.notices, *describe_work(GRID.cells, SCAN, survey(), MODELS)]:
+    for line in [*around_in_words(CENTRE), *GRID.notices, *describe_work(GRID.cells, SCAN, survey(), MODELS)]:
         say(line)

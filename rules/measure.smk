@@ -17,7 +17,7 @@ if not PARTIAL:
             run=f"{RUNS}/{{cell}}.parquet",
         log:
             f"results/logs/measure_cell/{MACHINE}/{STACK}/{{cell}}.log",
-        priority: lambda wildcards: measuring_order(wildcards.cell, STUDY.protocol.seed)
+        priority: lambda wildcards: turn_of(wildcards.cell)
         resources:
             accelerator=lambda wildcards: devices_taken(wildcards.cell),
             gpu=lambda wildcards: int(device_of(wildcards.cell) == "cuda"),  # what executors ask a cluster for

@@ -10,7 +10,7 @@ from speedbump.analyse.environments import describe_environments
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs
 from speedbump.grid.suggestion import suggest_next
-from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, REQUESTS, write_table
+from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 
 def parse_args() -> argparse.Namespace:
@@ -35,6 +35,7 @@ def main() -> None:
     runs = with_bundles(own, args.study["machine"], origin, args.bundles)
     write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
     write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
+    write_table(runs.profiles, PROFILES, args.out / "profiles.parquet")
     write_table(summarise_cells(runs.requests, runs.records), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(describe_environments(runs.records), args.out / "environment.json")

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from speedbump.analyse import runs as reading
-from speedbump.analyse.runs import read_runs, samples_file
+from speedbump.analyse.runs import file_beside, read_runs
 from speedbump.grid.axes import AXES
 from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_metadata, read_table, write_table
 
@@ -54,7 +54,8 @@ def test_many_sound_runs_are_read_in_their_order(many):
     found = read_runs(many)
     assert found.faults.is_empty()
     assert found.requests.equals(pl.concat(read_table(file, REQUESTS) for file in many))
-    assert found.samples.equals(pl.concat(read_table(samples_file(file), MEMORY_SAMPLES) for file in many[20:]))
+    samples = pl.concat(read_table(file_beside(file, "memory"), MEMORY_SAMPLES) for file in many[20:])
+    assert found.samples.equals(samples)
     assert [record["cell_id"] for record in found.records] == [file.stem for file in many]
 
 
@@ -82,7 +83,7 @@ def test_one_bad_run_among_many_is_named_and_the_rest_is_kept(many, spoil):
 )
 def test_samples_that_are_not_their_runs_are_a_fault_of_the_run(many, spoil):
     bad = many[25]
-    spoil(samples_file(bad))
+    spoil(file_beside(bad, "memory"))
     together = read_runs(many)
     assert together.faults.equals(read_runs([bad]).faults)
     assert together.faults["file"].to_list() == [str(bad)]
@@ -90,7 +91,7 @@ def test_samples_that_are_not_their_runs_are_a_fault_of_the_run(many, spoil):
 
 
 def test_samples_of_another_run_do_not_pass_for_a_runs_own(many):
-    shutil.copy2(samples_file(many[22]), samples_file(many[23]))
+    shutil.copy2(file_beside(many[22], "memory"), file_beside(many[23], "memory"))
     assert read_runs(many).faults["file"].to_list() == [str(many[23])]
 
 

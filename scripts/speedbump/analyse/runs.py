@@ -11,7 +11,17 @@ import polars as pl
 
 from speedbump.analyse.verification import FILE, ContradictionError, are_sound, check_rows, expect
 from speedbump.grid.axes import AXES
-from speedbump.tables import FAULTS, MEMORY_SAMPLES, REQUESTS, Table, TableError, check_table, read_metadata, read_table
+from speedbump.tables import (
+    FAULTS,
+    MEMORY_SAMPLES,
+    PROFILES,
+    REQUESTS,
+    Table,
+    TableError,
+    check_table,
+    read_metadata,
+    read_table,
+)
 
 DEEPEST = 20
 """How far lists and objects of a record may nest; JSON is written, and scrubbed, a call for every level."""
@@ -23,12 +33,14 @@ FEW = 8
 
 @dataclass(frozen=True)
 class Runs:
-    """requests: table of every usable file.  samples: the memory samples beside those of memory runs.  faults: table
-    of the others.  records: metadata of each usable file, with its ``cell_id``.
+    """requests: table of every usable file.  samples: the memory samples beside those of memory runs.  profiles: the
+    operators beside those of profiled runs.  faults: table of the others.  records: metadata of each usable file,
+    with its ``cell_id``.
     """
 
     requests: pl.DataFrame
     samples: pl.DataFrame
+    profiles: pl.DataFrame
     faults: pl.DataFrame
     records: list[dict[str, Any]]
 
@@ -46,14 +58,17 @@ def read_runs(files: Iterable[str | Path]) -> Runs:
     return Runs(
         requests=pl.concat(part.requests for part in parts),
         samples=pl.concat(part.samples for part in parts),
+        profiles=pl.concat(part.profiles for part in parts),
         faults=pl.concat(part.faults for part in parts),
         records=[record for part in parts for record in part.records],
     )
 
 
 def _nothing() -> Runs:
-    requests, samples, faults = (pl.DataFrame(schema=table.schema) for table in (REQUESTS, MEMORY_SAMPLES, FAULTS))
-    return Runs(requests, samples, faults, records=[])
+    requests, samples, profiles, faults = (
+        pl.DataFrame(schema=table.schema) for table in (REQUESTS, MEMORY_SAMPLES, PROFILES, FAULTS)
+    )
+    return Runs(requests, samples, profiles, faults, records=[])
 
 
 def _read_many(files: Sequence[Path]) -> list[Runs]:
@@ -72,14 +87,17 @@ def _read_sound(files: Sequence[Path]) -> Runs | None:
         records = [read_record(file) for file in files]
         expected = [expect(file, record) for file, record in zip(files, records, strict=True)]
         requests = _scan(files, REQUESTS)
-        with_samples = [one.file for one in expected if one.row["instrument"] == "memory"]
-        samples = _scan(with_samples, MEMORY_SAMPLES, {str(samples_file(run)): str(run) for run in with_samples})
+        beside = []
+        for instrument, table in BESIDE.items():
+            owners = [one.file for one in expected if one.row["instrument"] == instrument]
+            beside.append(_scan(owners, table, {str(file_beside(run, instrument)): str(run) for run in owners}))
     except (TableError, ContradictionError):
         return None
-    if not are_sound(requests, samples, expected):
+    if not are_sound(requests, beside, expected):
         return None
     named = [{**record, "cell_id": file.stem} for file, record in zip(files, records, strict=True)]
-    return Runs(requests.drop(FILE), samples.drop(FILE), pl.DataFrame(schema=FAULTS.schema), named)
+    samples, profiles = (rows.drop(FILE) for rows in beside)
+    return Runs(requests.drop(FILE), samples, profiles, pl.DataFrame(schema=FAULTS.schema), named)
 
 
 def _scan(files: Sequence[Path], table: Table, runs: dict[str, str] | None = None) -> pl.DataFrame:
@@ -118,8 +136,8 @@ def _read_one(file: Path) -> Runs:
     try:
         frame = read_table(file, REQUESTS)
         record = read_record(file)
-        samples = _read_samples(file, frame)
-        check_rows(frame, samples, expect(file, record))
+        samples, profiles = (_read_beside(file, frame, instrument) for instrument in BESIDE)
+        check_rows(frame, (samples, profiles), expect(file, record))
     except (TableError, ContradictionError) as found:
         if isinstance(found, ContradictionError):
             problem, message = found.problem, found.message
@@ -127,12 +145,17 @@ def _read_one(file: Path) -> Runs:
             problem, message = "unreadable" if file.exists() else "missing", str(found)
         fault = {"file": str(file), "cell": file.stem, "problem": problem, "message": message}
         return replace(_nothing(), faults=pl.DataFrame([fault], schema=FAULTS.schema))
-    return replace(_nothing(), requests=frame, samples=samples, records=[{**record, "cell_id": file.stem}])
+    named = {**record, "cell_id": file.stem}
+    return replace(_nothing(), requests=frame, samples=samples, profiles=profiles, records=[named])
 
 
-def samples_file(run: Path) -> Path:
-    """Where a memory run's samples lie."""
-    return run.with_suffix(".memory.parquet")
+BESIDE = {"memory": MEMORY_SAMPLES, "profile": PROFILES}
+"""By instrument: the table that its runs have beside their requests."""
+
+
+def file_beside(run: Path, instrument: str) -> Path:
+    """Where a run of the instrument has its further table."""
+    return run.with_suffix(f".{instrument}.parquet")
 
 
 def read_record(file: Path) -> Any:
@@ -152,12 +175,14 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, inner), default=0)
 
 
-def _read_samples(run: Path, frame: pl.DataFrame) -> pl.DataFrame:
-    """The samples of a memory run; of another, none. Raises TableError."""
-    if "memory" not in frame["instrument"]:
-        return MEMORY_SAMPLES.schema.to_frame()
-    samples = read_table(samples_file(run), MEMORY_SAMPLES)
+def _read_beside(run: Path, frame: pl.DataFrame, instrument: str) -> pl.DataFrame:
+    """The further table of a run of this instrument; of another, none of its rows. Raises TableError."""
+    table = BESIDE[instrument]
+    if instrument not in frame["instrument"]:
+        return table.schema.to_frame()
+    file = file_beside(run, instrument)
+    rows = read_table(file, table)
     owner = ["series", "cell", "machine", "stack"]
-    if not samples.join(frame, on=owner, how="anti").is_empty():
-        raise TableError(f"{samples_file(run)}: its rows are not those of its cell")
-    return samples
+    if not rows.join(frame, on=owner, how="anti").is_empty():
+        raise TableError(f"{file}: its rows are not those of its cell")
+    return rows

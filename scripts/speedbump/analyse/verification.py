@@ -72,22 +72,22 @@ def expect(file: Path, record: Any) -> Expected:
     return Expected(file, {**shared, **protocol, **owner}, budgets)
 
 
-def check_rows(frame: pl.DataFrame, samples: pl.DataFrame, expected: Expected) -> None:
-    """Whether a run's requests and memory samples are those of its cell. Raises ContradictionError."""
+def check_rows(frame: pl.DataFrame, beside: Sequence[pl.DataFrame], expected: Expected) -> None:
+    """Whether a run's requests, and its tables beside them, are those of its cell. Raises ContradictionError."""
     file = expected.file
     if frame.select(list(expected.row)).unique().to_dicts() != [expected.row]:
         raise ContradictionError("unreadable", f"{file}: its rows are not those of its cell")
-    if not {*frame["n_gen"], *samples["n_gen"]} <= expected.budgets:
+    if not {n_gen for rows in (frame, *beside) for n_gen in rows["n_gen"]} <= expected.budgets:
         raise ContradictionError("unreadable", f"{file}: its rows have budgets that its cell has not")
-    wrong = _impossible(frame) or _impossible(samples)
+    wrong = next((text for rows in (frame, *beside) if (text := _impossible(rows))), None)
     if wrong:
         raise ContradictionError("unreadable", f"{file}: {wrong}")
 
 
-def are_sound(frame: pl.DataFrame, samples: pl.DataFrame, expected: Sequence[Expected]) -> bool:
+def are_sound(frame: pl.DataFrame, beside: Sequence[pl.DataFrame], expected: Sequence[Expected]) -> bool:
     """Whether ``check_rows`` would find nothing in any of many runs, asked at once.
 
-    frame, samples: the rows of all, which say their run's file in the column FILE.
+    frame, beside: the rows of all, which say their run's file in the column FILE.
     """
     try:
         rows = [{**one.row, FILE: str(one.file), _BUDGETS: sorted(one.budgets)} for one in expected]
@@ -98,9 +98,8 @@ def are_sound(frame: pl.DataFrame, samples: pl.DataFrame, expected: Sequence[Exp
     return (
         frame[FILE].n_unique() == len(expected)
         and _agree(frame, table, list(schema))
-        and _agree(samples, table, list(_OWNER))
-        and _impossible(frame.drop(FILE)) is None
-        and _impossible(samples.drop(FILE)) is None
+        and all(_agree(rows, table, list(_OWNER)) for rows in beside)
+        and all(_impossible(rows.drop(FILE)) is None for rows in (frame, *beside))
     )
 
 
@@ -145,7 +144,7 @@ class _Record(BaseModel):
 
 
 def _impossible(frame: pl.DataFrame) -> str | None:
-    """What in a table of requests, or of memory samples, no measurement gives."""
+    """What in a table of requests, or of what lies beside them, no measurement gives."""
     times = [name for name, dtype in frame.schema.items() if dtype == pl.Float64]
     sizes = [name for name in frame.columns if name.endswith("_bytes")]
     possible = {f"{name} is no time that passes": pl.col(name).is_between(_least(name), LONGEST_S) for name in times}

@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
+from speedbump.grid.around import Centre
 from speedbump.grid.cells import Cell, canonical, complete
 from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model, memory_need
@@ -107,10 +108,17 @@ def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[st
     return text
 
 
-def describe_study(study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool) -> str:
-    """What the report says of the study, as canonical JSON; machine and stack are those that measure."""
+def describe_study(
+    study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool, centre: Centre | None = None
+) -> str:
+    """What the report says of the study, as canonical JSON; machine and stack are those that measure.
+
+    centre: the regime that the study is around.
+    """
+    around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
         {
+            **around,
             "name": study.study,
             "title": study.title,
             "description": study.description,
@@ -142,6 +150,7 @@ def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_byt
             kv_cache=whole["kv_cache"],
             batch=whole["batch"],
         )
+        need = need * (2 if whole["predecessor"] == "running" else 1) + whole["ballast_gb"] * 2**30
         if whole["device"] != "cuda" and need > have_bytes:
             over.setdefault((whole["model"], whole["device"]), []).append((need, n_gen))
     have_gib = have_bytes / 2**30

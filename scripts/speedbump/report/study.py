@@ -17,6 +17,11 @@ from speedbump.tables import (
     CLAIMS,
     COMPARISONS,
     FAULTS,
+    GROWTH,
+    HYPOTHESES,
+    MITIGATIONS,
+    PREDICTIONS,
+    PROFILES,
     REGIME_CHANGES,
     REGIMES,
     REQUESTS,
@@ -29,7 +34,8 @@ from speedbump.tables import (
 
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
-OPTIONAL = (COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS)
+JUDGED = (HYPOTHESES, GROWTH, MITIGATIONS, PREDICTIONS)
+OPTIONAL = (PROFILES, COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS, *JUDGED)
 """Tables that a folder may lack; they are then empty."""
 TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, *OPTIONAL)
 
@@ -51,6 +57,7 @@ class Study:
     """All that the report knows. Tables as in ``speedbump.tables``; ``about`` is study.json."""
 
     requests: pl.DataFrame
+    profiles: pl.DataFrame
     cells: pl.DataFrame
     faults: pl.DataFrame
     budgets: pl.DataFrame
@@ -61,6 +68,10 @@ class Study:
     regime_changes: pl.DataFrame
     budget_changes: pl.DataFrame
     claims: pl.DataFrame
+    hypotheses: pl.DataFrame
+    growth: pl.DataFrame
+    mitigations: pl.DataFrame
+    predictions: pl.DataFrame
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""
