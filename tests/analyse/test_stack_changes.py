@@ -12,10 +12,14 @@ from scipy import stats
 
 from bench.requests import Run, requests_table
 from bench.upgrades import Count, compare_drawn, recorded_files, resampled, upgrades
+from speedbump.analyse.brackets import find_brackets
 from speedbump.analyse.changes.compare import compare_places
 from speedbump.analyse.changes.contrast import p_value
+from speedbump.analyse.changes.extents import own_states
 from speedbump.analyse.changes.places import pair_places, pair_series
 from speedbump.analyse.changes.verdict import holm
+from speedbump.analyse.curve import from_repeats
+from speedbump.analyse.segments import dissect
 from speedbump.grid.axes import DEFAULTS
 from speedbump.tables import (
     BUDGET_CHANGES,
@@ -291,3 +295,14 @@ def test_recorded_noise_is_no_change(file):
     verdicts = [verdict for k in range(6) for verdict in resampled(file, k)]
     assert len(verdicts) >= 6
     assert not [word for verdict in verdicts for word in verdict.budgets if word in ("slower", "faster")]
+
+
+def test_a_regime_without_a_surely_slow_budget_keeps_its_ends():
+    """Its brackets then cross: the onset is known to its last budget, the recovery to its first."""
+    rng = np.random.default_rng(1)
+    drawn = [0.01 * b * (2.0 if b in REGIME else 1.0) * np.exp(rng.normal(0, 0.03, 5)) for b in GRID]
+    anatomy = dissect(from_repeats(np.array(GRID, float), drawn))
+    (segment,) = anatomy.accepted
+    doubtful = replace(segment, brackets=find_brackets(segment.first, segment.last, np.full(len(GRID), 0.5)))
+    (extent,) = own_states(replace(anatomy, segments=(doubtful,))).extents
+    assert (extent.first, extent.last, extent.before, extent.after) == (384, 544, None, None)

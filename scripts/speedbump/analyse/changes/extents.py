@@ -58,6 +58,8 @@ def own_states(anatomy: Anatomy) -> States:
     extents = []
     for segment in anatomy.accepted:
         (before, first), (last, after) = segment.brackets.onset, segment.brackets.recovery
+        if first > last:  # none of its budgets is surely slow by itself
+            first, last = segment.first, segment.last
         extents.append(
             Extent(
                 int(budget[first]),
