@@ -8,6 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from speedbump.analyse.confidence import Interval, student_quantile
+from speedbump.analyse.curve import SLOW_FROM
 from speedbump.analyse.mechanism.arms import Curve, Point
 
 _LEAST_SD = 0.01
@@ -69,7 +70,8 @@ def effect_of(arm: Curve, reference: Curve, priced: bool) -> Effect:
     logs = {n: (slow[n] + value - price, variance) for n, (value, variance) in inside.items() if normal or not priced}
     kept = {n: share(value, variance, slow[n]) for n, (value, variance) in logs.items()}
     gained = {n: share(value - price, variance, usual) for n, (value, variance) in over.items()} if usual else {}
-    alike = [over[n] for n in normal if abs(over[n][0] - price) < max(usual / 2, math.log(1.4))]
+    slight = max(usual / 2, math.log(SLOW_FROM)) if usual else math.inf
+    alike = [over[n] for n in normal if abs(over[n][0] - price) < slight]
     return Effect(
         kept=kept,
         gained=gained,
