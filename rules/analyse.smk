@@ -13,7 +13,8 @@ rule collect_requests:
         script="scripts/collect_requests.py",
         library=library("analyse"),
         devices=ancient(DEVICES),
-        runs=lambda wildcards: to_read(dict.fromkeys(file for name in SCAN for file in files_of(name))),
+        runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
+        environments=[str(definition.record) for definition in LISTED if not PARTIAL or definition.record.exists()],
         bundles=[bundle for bundle in STUDY.bundles if Path(bundle).exists()],
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
@@ -22,13 +23,15 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, partial=PARTIAL),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), partial=PARTIAL),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",
             {
-                "experiments": {name: files_of(name) for name in SCAN},
-                "other_stacks": runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS)),
+                "experiments": {name: files_of(name) for name in GRID.cells},
+                "other_stacks": runs_of_other_stacks(
+                    GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only=CHECK and CHECK.reference
+                ),
             },
         ),
         bundles=STUDY.bundles,
@@ -36,7 +39,7 @@ rule collect_requests:
     shell:
         f"{PYTHON}"
         " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
-        " --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
+        " --environments {input.environments:q} --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.devices import recall_devices
+from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import ModelError, load_models
@@ -19,17 +21,20 @@ from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_sta
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
+from speedbump.grid.upgrade import ROUND as CHECKED, choose_check, describe_check, write_check
 from speedbump.grid.work import describe_study, describe_work, write_work
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
     "all",
     "measure_cell",
+    "make_stack",
     "plan_refinement",
     "collect_requests",
     "segment_regimes",
     "compare_series",
     "check_claims",
+    "check_upgrade",
     "copy_workload",
     "draw_charts",
     "build_site",
@@ -57,17 +62,22 @@ try:
     STACK = CALL.stack or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
     GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
+    LISTED = list_environments(STUDY, STUDY_FILE, MACHINE)
+    RUNS = f"results/runs/{MACHINE}"
+    WHOLE = f"results/studies/{STUDY.study}"
+    PLANS = f"{WHOLE}/plans/{MACHINE}"
+    CHECK = choose_check(STUDY, GRID.cells, Path(WHOLE), Path(RUNS), Path(PLANS), STACK) if CALL.check else None
 except (StudyError, ModelError, StackError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 PARTIAL = CALL.partial
-RUNS = f"results/runs/{MACHINE}/{STACK}"
-WHOLE = f"results/studies/{STUDY.study}"
-OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
-PLANS = f"{WHOLE}/plans/{MACHINE}"
+OUT = f"{WHOLE}/partial" if PARTIAL else f"{WHOLE}/check" if CHECK else WHOLE
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
-CELLS = {}
+CELLS = {}  # canonical JSON of every known cell by its id
+FILES = {}  # and by its run's file
+SCAN = {}  # run files that a stack's refinement starts from, by stack and experiment
+GRIDS = {}  # cells of every experiment by stack; of a listed one once its environment is made
 
 os.environ.update(SPEEDBUMP_PROGRESS=WORK)
 
@@ -85,9 +95,7 @@ def words(*parts):
 
 PYTHON = words(sys.executable)
 MEASURING_PYTHON = words(*USERS_THREADS, sys.executable)
-MEASURING_OPTIONS = words(
-    "--machine", MACHINE, "--stack", STACK, "--models", STUDY.models, "--limits", STUDY.limits.model_dump_json()
-)
+MEASURING_OPTIONS = words("--machine", MACHINE, "--models", STUDY.models, "--limits", STUDY.limits.model_dump_json())
 
 SHOW_LOG = "|| {{ cat {log:q} >&2; exit 1; }}"  # with rules quiet, Snakemake shows no failed job's log
 
@@ -104,56 +112,117 @@ def devices_taken(cell):
     return 1_000_000 if cell.split(".")[-3] == "cpu" else 1
 
 
-def run_file(cell):
+def run_file(cell, stack):
     """File of the cell's run; from now on measure_cell knows its parameters."""
     name = cell_id(cell)
-    CELLS[name] = canonical(cell)
-    return f"{RUNS}/{name}.parquet"
+    file = f"{RUNS}/{stack}/{name}.parquet"
+    CELLS[name] = FILES[file] = canonical(cell)
+    return file
 
 
-def refined(experiment, plan):
+def list_work():
+    """For the progress lines."""
+    write_work(Path(WORK), FILES, MODELS)
+
+
+def refined(experiment, stack, round):
     """Run files that a plan adds to an experiment."""
-    known = len(CELLS)
-    files = [run_file(cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
-    if len(CELLS) > known:
-        write_work(Path(WORK), RUNS, CELLS, MODELS)
+    known = len(FILES)
+    cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+    files = [run_file(cell, stack) for cell in cells]
+    if len(FILES) > known:
+        list_work()
     return files
 
 
-SCAN = {experiment: [run_file(cell) for cell in cells] for experiment, cells in GRID.cells.items()}
+def plan_of(experiment, stack, round):
+    return f"{PLANS}/{stack}/{experiment}/{round}.json"
 
-# Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
+
+def take_up(stack, cells):
+    """From now on the stack's cells can be measured: the scan's, and those of plans on disk, which are read at every
+    parse, since a job that starts anew must know the cells they revealed. What an upgrade's check has measured belongs
+    to the scan; what it only asked for does not.
+    """
+    GRIDS[stack] = cells
+    SCAN[stack] = {name: [run_file(cell, stack) for cell in own] for name, own in cells.items()}
+    for name in cells:
+        if Path(plan_of(name, stack, CHECKED)).exists():
+            SCAN[stack][name] += [file for file in refined(name, stack, CHECKED) if Path(file).exists()]
+        for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
+            if Path(plan_of(name, stack, round)).exists():
+                refined(name, stack, round)
+
+
+def take_up_listed():
+    """Stacks whose environments are made, each with the cells that its devices can measure."""
+    for _, made in usable(LISTED):
+        if made.stack not in GRIDS:
+            take_up(made.stack, expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes).cells)
+
+
+def measured_stacks():
+    """Slugs of the stacks to measure: this Python's own, or those that the study lists, once they are made."""
+    if LISTED and not PARTIAL:
+        for definition in LISTED:
+            checkpoints.make_stack.get(environment=definition.name)
+        take_up_listed()
+    return list(GRIDS)
+
+
+def definition_of(environment):
+    """Canonical JSON of the environment's definition."""
+    definition = next((definition for definition in LISTED if definition.name == environment), None)
+    if definition is None:
+        raise WorkflowError(f"{environment}: {STUDY_FILE} lists no such stack")
+    return definition.as_json()
+
+
+def environment_of(stack):
+    """Record of the environment that measures a stack; none for this Python's own."""
+    if not LISTED:
+        return []
+    record = next((definition.record for definition, made in usable(LISTED) if made.stack == stack), None)
+    if record is None:
+        raise WorkflowError(f"{stack}: {STUDY_FILE} lists no stack that turned out to be this one")
+    return str(record)
+
+
 try:
-    for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
-        settings = REFINE.get(plan.parent.name)
-        if settings and int(plan.stem) <= settings.rounds:
-            refined(plan.parent.name, plan)
+    if LISTED:
+        take_up_listed()
+    elif CHECK:
+        write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)
+        GRIDS[STACK] = GRID.cells
+        SCAN[STACK] = {name: [run_file(cell, STACK) for cell in cells] for name, cells in CHECK.cells.items()}
+    else:
+        take_up(STACK, GRID.cells)
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
 
-write_work(Path(WORK), RUNS, CELLS, MODELS)
+list_work()
 
 
-def plan_of(experiment, round):
-    return f"{PLANS}/{STACK}/{experiment}/{round}.json"
+def files_of(experiment):
+    """Run files of an experiment on every stack that is measured, after its last round of refinement."""
+    rounds = REFINE[experiment].rounds if REFINE[experiment] and not CHECK else 0
+    files = (file for stack in measured_stacks() for file in files_after(experiment, stack, rounds))
+    return list(dict.fromkeys(files))
 
 
-def files_of(experiment, rounds=None):
-    """Run files of an experiment after so many rounds of refinement (all of them when not said)."""
-    files = list(SCAN[experiment])
-    if rounds is None:
-        rounds = REFINE[experiment].rounds if REFINE[experiment] and files else 0
-    for round in range(1, rounds + 1):
-        plan = plan_of(experiment, round)
+def files_after(experiment, stack, rounds):
+    """Run files of an experiment on one stack after so many rounds of refinement."""
+    files = list(SCAN[stack][experiment])
+    for round in range(1, 1 + (rounds if files else 0)):
         if not PARTIAL:
-            plan = checkpoints.plan_refinement.get(experiment=experiment, round=round).output.plan
-        elif not Path(plan).exists():
+            checkpoints.plan_refinement.get(stack=stack, experiment=experiment, round=round)
+        elif not Path(plan_of(experiment, stack, round)).exists():
             break
-        new = refined(experiment, plan)
+        new = refined(experiment, stack, round)
         if not new:
             break
         files += new
-    return list(dict.fromkeys(files))
+    return files
 
 
 def to_read(files):
@@ -181,5 +250,14 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
-    for line in [*GRID.notices, *describe_work(GRID.cells, RUNS, MODELS)]:
-        say(line)
+    if CHECK:
+        for line in [*GRID.notices, *describe_check(CHECK, Path(RUNS), STACK, MODELS)]:
+            say(line)
+    else:
+        made = {definition.name: read_made(definition.record) for definition in LISTED}
+        # A stack that is not made yet has no folder: its cells count as not done.
+        stacks = [(known.stack if known else name) for name, known in made.items() if not (known and known.failed)]
+        folders = [f"{RUNS}/{stack}" for stack in (stacks if LISTED else [STACK])]
+        failed = [f"{known.title} is left out: {known.failed}" for known in made.values() if known and known.failed]
+        for line in [*failed, *GRID.notices, *describe_work(GRID.cells, folders, MODELS)]:
+            say(line)

@@ -34,11 +34,11 @@ def measure(folder, cell, wall_s):
 
 def test_a_guess_until_something_is_measured_then_what_the_machine_takes(tmp_path):
     scan = cells()
-    (line,) = describe_work({"scan": scan}, str(tmp_path), MODELS)
+    (line,) = describe_work({"scan": scan}, [str(tmp_path)], MODELS)
     assert line.startswith("scan: 4 cells, 0 done, about ")
     assert "(a guess)" in line
     measure(tmp_path, scan[0], 3 * guess_s(scan[0], MODELS["gpt2-medium"]))
-    (line,) = describe_work({"scan": scan}, str(tmp_path), MODELS)
+    (line,) = describe_work({"scan": scan}, [str(tmp_path)], MODELS)
     left = 3 * sum(guess_s(cell, MODELS["gpt2-medium"]) for cell in scan[1:])
     assert line == f"scan: 4 cells, 1 done, about {in_words(left)} left (from cells measured here)"
 
@@ -46,11 +46,11 @@ def test_a_guess_until_something_is_measured_then_what_the_machine_takes(tmp_pat
 def test_a_finished_experiment_says_so_and_an_empty_one_nothing(tmp_path):
     scan = cells(n_gen=128)
     measure(tmp_path, scan[0], 20.0)
-    assert describe_work({"scan": scan, "none": []}, str(tmp_path), MODELS) == ["scan: 1 cell, 1 done"]
+    assert describe_work({"scan": scan, "none": []}, [str(tmp_path)], MODELS) == ["scan: 1 cell, 1 done"]
 
 
 def test_on_mps_the_time_if_all_were_slow_is_said_too(tmp_path):
-    line = describe_work({"scan": cells(device="mps", n_gen=128)}, str(tmp_path), MODELS)[0]
+    line = describe_work({"scan": cells(device="mps", n_gen=128)}, [str(tmp_path)], MODELS)[0]
     assert line.endswith("if all were 20x slow")
 
 
@@ -87,10 +87,10 @@ def test_cells_that_may_need_too_much_memory_are_named():
 def test_a_cell_reads_how_many_there_are_and_how_long_they_take(tmp_path):
     scan = cells()
     file = tmp_path / "lists" / "work.json"
-    known = {cell_id(cell): canonical(cell) for cell in scan}
-    write_work(file, str(tmp_path), known, MODELS)
+    known = {str(tmp_path / f"{cell_id(cell)}.parquet"): canonical(cell) for cell in scan}
+    write_work(file, known, MODELS)
     listed = json.loads(file.read_text())
-    assert [entry["file"] for entry in listed] == [str(tmp_path / f"{name}.parquet") for name in known]
+    assert [entry["file"] for entry in listed] == list(known)
     assert all(entry["estimate_s"] > START_S for entry in listed)
 
 

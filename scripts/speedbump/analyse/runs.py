@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +39,12 @@ class Runs:
     samples: pl.DataFrame
     faults: pl.DataFrame
     records: list[dict[str, Any]]
+
+
+def with_fault(runs: Runs, file: str, problem: str, message: str) -> Runs:
+    """The runs, and that a file which is no run's cannot be used."""
+    fault = {"file": file, "cell": None, "problem": problem, "message": message}
+    return replace(runs, faults=pl.concat([runs.faults, pl.DataFrame([fault], schema=FAULTS.schema)]))
 
 
 def read_runs(files: Iterable[str | Path]) -> Runs:

@@ -6,62 +6,66 @@ from pathlib import Path
 
 import psutil
 
-from speedbump.grid.cells import Cell, canonical, cell_id, complete
+from speedbump.grid.cells import Cell, cell_id, complete
 from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model, memory_need
 from speedbump.grid.study import Study
 
 
-def write_work(file: Path, runs: str, cells: Mapping[str, str], models: Mapping[str, Model]) -> None:
+def write_work(file: Path, runs: Mapping[str, str], models: Mapping[str, Model]) -> None:
     """List every known cell's run file and estimated seconds, for the progress line of measure_cell.
 
-    cells: canonical JSON by cell id. Written only while something is left to measure.
+    runs: canonical JSON of the cell by its run file. Written only while something is left to measure.
     """
-    paths = {name: Path(runs, f"{name}.parquet") for name in cells}
-    done = [path for path in paths.values() if path.exists()]
-    if len(done) == len(paths):
+    done = [Path(path) for path in runs if Path(path).exists()]
+    if len(done) == len(runs):
         return
     scale = measured_scale(read_records(done), models)
     work = [
-        {"file": str(paths[name]), "cell": cell, "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
-        for name, cell in ((name, json.loads(text)) for name, text in cells.items())
+        {"file": path, "cell": cell, "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
+        for path, cell in ((path, json.loads(text)) for path, text in runs.items())
     ]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(work))
 
 
-def describe_work(grid: Mapping[str, list[Cell]], runs: str, models: Mapping[str, Model]) -> list[str]:
+def describe_work(grid: Mapping[str, list[Cell]], folders: Iterable[str], models: Mapping[str, Model]) -> list[str]:
     """A line an experiment: at least how many cells, how many done, the time left; then warnings on memory.
 
-    Refinement may add cells, so counts are lower bounds.
+    folders: of the stacks that measure every cell.  Refinement may add cells, so counts are lower bounds.
     """
-    files = {name: [Path(runs, f"{cell_id(cell)}.parquet") for cell in cells] for name, cells in grid.items()}
-    done = {file for paths in files.values() for file in paths if file.exists()}
-    left = {name: [c for c, f in zip(grid[name], files[name], strict=True) if f not in done] for name in grid}
+    folders = list(folders)
+    work = {
+        name: [(Path(f, f"{cell_id(c)}.parquet"), c) for f in folders for c in cells] for name, cells in grid.items()
+    }
+    done = {file for runs in work.values() for file, _ in runs if file.exists()}
+    left = {name: {file: cell for file, cell in runs if file not in done} for name, runs in work.items()}
     scale = measured_scale(read_records(done), models) if any(left.values()) else {}
     lines = []
-    for name, cells in grid.items():
-        if cells:
-            count = f"{name}: {len(cells)} cell{'s' * (len(cells) != 1)}, {len(cells) - len(left[name])} done"
-            lines.append(f"{count}{_time_left(left[name], models, scale)}")
-    waiting = [cell for cells in left.values() for cell in cells]
+    for name, runs in work.items():
+        if runs:
+            count = f"{name}: {len(runs)} cell{'s' * (len(runs) != 1)}, {len(runs) - len(left[name])} done"
+            lines.append(f"{count}{_time_left(list(left[name].values()), models, scale)}")
+    waiting = [cell for cells in left.values() for cell in cells.values()]
     return lines + memory_warnings(waiting, models, psutil.virtual_memory().total)
 
 
 def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[str, float]) -> str:
     if not cells:
         return ""
-    seconds = {canonical(cell): estimate_s(cell, models[cell["model"]], scale) for cell in cells}
+    seconds = [estimate_s(cell, models[cell["model"]], scale) for cell in cells]
     basis = "from cells measured here" if all(cell["device"] in scale for cell in cells) else "a guess"
-    text = f", about {in_words(sum(seconds.values()))} left ({basis})"
-    on_mps = sum(seconds[canonical(cell)] for cell in cells if cell["device"] == "mps")
+    text = f", about {in_words(sum(seconds))} left ({basis})"
+    on_mps = sum(s for s, cell in zip(seconds, cells, strict=True) if cell["device"] == "mps")
     if on_mps:
-        text += f", {in_words(sum(seconds.values()) + (SLOW_FACTOR - 1) * on_mps)} if all were {SLOW_FACTOR}x slow"
+        text += f", {in_words(sum(seconds) + (SLOW_FACTOR - 1) * on_mps)} if all were {SLOW_FACTOR}x slow"
     return text
 
 
-def describe_study(study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool) -> str:
-    """What the report says of the study, as canonical JSON; machine and stack are those that measure."""
+def describe_study(
+    study: Study, models: Mapping[str, Model], machine: str, stacks: Iterable[str], partial: bool
+) -> str:
+    """What the report says of the study, as canonical JSON; machine and stacks are those that measure."""
     return json.dumps(
         {
             "name": study.study,
@@ -72,7 +76,7 @@ def describe_study(study: Study, models: Mapping[str, Model], machine: str, stac
             "workload": study.workload is not None,
             "suggests": study.suggests,
             "machine": machine,
-            "stack": stack,
+            "stacks": list(stacks),
             "partial": partial,
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },
