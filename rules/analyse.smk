@@ -1,9 +1,10 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; claims.
+# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; changes; claims.
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples")
 FOUND = ("series", "regimes", "budgets")
-TABLES = (*COLLECTED, *FOUND, "comparisons", "claims")
+CHANGES = ("series_changes", "regime_changes", "budget_changes")
+TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims")
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
@@ -76,6 +77,25 @@ rule compare_series:
         folder=lambda wildcards, output: os.path.dirname(output.comparisons),
     shell:
         f"{PYTHON}" " {input.script:q} {params.folder:q} --out {output.comparisons:q} 2> {log:q}" f" {SHOW_LOG}"
+
+
+rule compare_stacks:
+    """Compare every two stacks of a machine, and every two machines: what changed, and what cannot be told."""
+    input:
+        script="scripts/compare_stacks.py",
+        library=library("analyse"),
+        requests=f"{OUT}/requests.parquet",
+    output:
+        series=f"{OUT}/series_changes.parquet",
+        regimes=f"{OUT}/regime_changes.parquet",
+        budgets=f"{OUT}/budget_changes.parquet",
+    log:
+        f"{OUT}/logs/compare_stacks.log",
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {input.requests:q} --series {output.series:q}"
+        " --regimes {output.regimes:q} --budgets {output.budgets:q} 2> {log:q}"
+        f" {SHOW_LOG}"
 
 
 rule check_claims:

@@ -33,6 +33,7 @@ TARGETS = (
     "collect_requests",
     "segment_regimes",
     "compare_series",
+    "compare_stacks",
     "check_claims",
     "check_upgrade",
     "copy_workload",

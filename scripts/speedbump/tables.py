@@ -269,7 +269,7 @@ REGIMES = Table(
 COMPARISONS = Table(
     "comparisons",
     (
-        _s("axis", "the one axis in which the two series differ; or machine, or stack"),
+        _s("axis", "the one axis in which the two series differ; lifetime stands for order and pauses as well"),
         _s("over", "id of the series whose latency is above the line: the less usual value, or the larger"),
         _s("under", "id of the series below it"),
         _s("over_value", "the axis' value of the first"),
@@ -277,8 +277,94 @@ COMPARISONS = Table(
         _i("n_gen", "a budget that both have", "tokens"),
         _f("ratio", "latency over latency"),
         _f("low", "95 % interval of the ratio, the two errors taken as independent"),
-        _f("high", "its upper end; null where lower_bound"),
-        _b("lower_bound", "the latency above the line is one, and so is the ratio"),
+        _f("high", "its upper end"),
+        _s("bound", "at least, or at most, where one of the latencies is a lower bound; that end is then null"),
+        _b("same_tokens", "both generated the same; null where unknown, or their own requests disagree"),
+    ),
+)
+
+CHANGE_WORDS = ("new", "slower", "moved", "gone", "faster", "can't tell", "unchanged")
+"""What became of a series, the worst first."""
+REGIME_WORDS = ("same", "moved", "gone", "new", "slower", "faster", "can't tell")
+BUDGET_WORDS = ("slower", "faster", "unchanged", "unclear")
+
+_SIDES = (
+    _s("old", "id of the series of the older stack, or of the first machine"),
+    _s("new", "id of the same series of the newer stack, or of the other machine"),
+)
+
+SERIES_CHANGES = Table(
+    "series_changes",
+    (
+        *_SIDES,
+        _s("old_machine", "machine of the first"),
+        _s("old_stack", "its stack"),
+        _s("new_machine", "machine of the other"),
+        _s("new_stack", "its stack"),
+        _s("verdict", "the worst that is shown: " + ", ".join(CHANGE_WORDS)),
+        _s("sentence", "what it rests on"),
+        _s("next", "what to measure next, in plain words; null when nothing"),
+        _i("n_budgets", "budgets that both have"),
+        _i("n_slower", "of these, shown to be slower"),
+        _i("n_faster", "of these, shown to be faster"),
+        _i("n_unclear", "of these, changed by more than noise, but a disturbance of single processes could explain it"),
+        _f("shift", "latency of normal budgets, new over old, regimes apart; null without normal budgets"),
+        _f("shift_low", "95 % interval, noise of processes and sessions included"),
+        _f("shift_high", "its upper end"),
+        _s("trend", "slower, faster or unchanged: what the shift, corrected, and the fixed workload allow to say"),
+        _f("drift", "time of the fixed workload, new over old; 1 where it shows no difference, or none ran"),
+        _f("shift_detectable", "smallest slow-down of all normal budgets that would have been found nine times in ten"),
+        _f("detectable", "the same of a single budget"),
+    ),
+)
+
+REGIME_CHANGES = Table(
+    "regime_changes",
+    (
+        *_SIDES,
+        _s("change", "one of: " + ", ".join(REGIME_WORDS)),
+        _s("reason", "what cannot be told; null otherwise"),
+        *(
+            _i(f"{side}_{name}", f"{meaning}, {side}; null {null}", "tokens")
+            for side in ("old", "new")
+            for name, meaning, null in (
+                ("before", "last budget known to be normal before it", "where none is"),
+                ("first", "smallest budget known to be slow", "where there is no regime"),
+                ("last", "largest budget known to be slow", "where there is no regime"),
+                ("after", "first budget known to be normal after it", "where none is"),
+            )
+        ),
+        _f("old_slowdown", "against the old trend"),
+        _f("new_slowdown", "against the new trend, or where few budgets were measured against the old one, shifted"),
+        _i(
+            "onset_moved_low",
+            "its beginning moved by at least this, to larger budgets positive; null: not shown",
+            "tokens",
+        ),
+        _i("onset_moved_high", "and by at most this", "tokens"),
+        _i("recovery_moved_low", "its end moved by at least this; null: not shown", "tokens"),
+        _i("recovery_moved_high", "and by at most this", "tokens"),
+        _f("factor", "slow-down, new over old, at the budgets slow in both; null where there is none"),
+        _f("factor_low", "95 % interval"),
+        _f("factor_high", "its upper end"),
+        _b("confirmed", "both ends seen in several processes, in every stack that has it"),
+    ),
+)
+
+BUDGET_CHANGES = Table(
+    "budget_changes",
+    (
+        *_SIDES,
+        _i("n_gen", "a budget that both have", "tokens"),
+        _f("ratio", "latency, new over old"),
+        _f("low", "95 % interval, noise of processes and sessions included; not corrected for many budgets"),
+        _f("high", "its upper end"),
+        _s("bound", "at least, or at most, where one latency is a lower bound; unknown where both are; else null"),
+        _f("p", "of no change, corrected for all tests of the two stacks or machines (Holm)"),
+        _s("change", "one of: " + ", ".join(BUDGET_WORDS)),
+        _s("old_state", "normal, slow, or unclear"),
+        _s("new_state", "the same of the other"),
+        _b("disturbed", "on one side at least, every process of it was flagged: its error is widened"),
         _b("same_tokens", "both generated the same; null where unknown, or their own requests disagree"),
     ),
 )
@@ -308,7 +394,20 @@ CLAIMS = Table(
     ),
 )
 
-TABLES = (REQUESTS, MEMORY_SAMPLES, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS)
+TABLES = (
+    REQUESTS,
+    MEMORY_SAMPLES,
+    CELLS,
+    FAULTS,
+    BUDGETS,
+    SERIES,
+    REGIMES,
+    COMPARISONS,
+    SERIES_CHANGES,
+    REGIME_CHANGES,
+    BUDGET_CHANGES,
+    CLAIMS,
+)
 
 
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:

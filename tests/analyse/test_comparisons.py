@@ -47,9 +47,8 @@ def test_cache_off_stands_over_cache_on_with_an_interval():
         ({"device": "cpu"}, "device", "cpu"),
         ({"n_prompt": 3}, "n_prompt", "3"),
         ({"instrument": "per_step"}, "instrument", "per_step"),
-        ({"stack": "torch-10"}, "stack", "torch-10"),
-        ({"machine": "m4-48gb", "stack": "torch-3"}, "machine", "m4-48gb"),
-        ({"machine": "t4-16gb", "device": "cuda"}, "machine", "t4-16gb"),
+        ({"lifetime": "persistent", "order": "shuffled"}, "lifetime", "persistent, shuffled"),
+        ({"between_requests": "empty_cache"}, "lifetime", "fresh, empty_cache"),
     ],
 )
 def test_the_less_usual_value_stands_above(change, axis, over):
@@ -58,18 +57,25 @@ def test_the_less_usual_value_stands_above(change, axis, over):
     assert row["same_tokens"]
 
 
-@pytest.mark.parametrize("change", [{"device": "cpu", "kv_cache": "off"}, {"machine": "m4-48gb", "device": "cpu"}])
-def test_series_that_differ_in_more_are_not_compared(change):
+@pytest.mark.parametrize("change", [{"device": "cpu", "kv_cache": "off"}, {"machine": "m4-48gb"}, {"stack": "torch-3"}])
+def test_series_that_differ_in_more_or_in_the_place_are_not_compared(change):
     assert study({"name": "a", "latency": {8: 1.0}}, {"name": "b", **change, "latency": {8: 2.0}}).is_empty()
 
 
-def test_over_a_bound_the_ratio_is_one_and_under_it_there_is_none():
-    (row,) = study(
-        {"name": "on", "latency": {128: 10.0, 256: None}},
-        {"name": "off", "kv_cache": "off", "latency": {128: None, 256: 300.0}},
-    ).to_dicts()
-    assert (row["n_gen"], row["ratio"], row["lower_bound"], row["high"]) == (128, 10.0, True, None)
-    assert 9 < row["low"] < 10
+def test_a_bound_on_one_side_bounds_the_ratio_and_on_both_says_nothing():
+    over, under = (
+        study(
+            {"name": "on", "latency": {128: 10.0, 256: None, 512: None}},
+            {"name": "off", "kv_cache": "off", "latency": {128: None, 256: 300.0, 512: None}},
+        )
+        .sort("n_gen")
+        .to_dicts()
+    )
+    assert (over["n_gen"], over["ratio"], over["bound"], over["high"]) == (128, 10.0, "at least", None)
+    assert 9 < over["low"] < 10
+    assert (under["n_gen"], under["bound"], under["low"]) == (256, "at most", None)
+    assert under["ratio"] == pytest.approx(3)
+    assert under["high"] == pytest.approx(3.3)
 
 
 def test_without_series_there_is_an_empty_table():

@@ -8,7 +8,14 @@ import pytest
 
 pytestmark = pytest.mark.pipeline
 
-AFTER_TABLES = {"compare_series": 1, "check_claims": 1, "draw_charts": 1, "build_site": 1, "all": 1}
+AFTER_TABLES = {
+    "compare_series": 1,
+    "compare_stacks": 1,
+    "check_claims": 1,
+    "draw_charts": 1,
+    "build_site": 1,
+    "all": 1,
+}
 AFTER = {"collect_requests": 1, "segment_regimes": 1, **AFTER_TABLES}
 
 

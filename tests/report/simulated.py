@@ -14,17 +14,24 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from speedbump.analyse.changes.compare import compare_places
+from speedbump.analyse.comparisons import compare_series
 from speedbump.grid.axes import AXES
 from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.tables import (
+    BUDGET_CHANGES,
     BUDGETS,
     CELLS,
+    COMPARISONS,
     FAULTS,
     MEMORY_SAMPLES,
+    REGIME_CHANGES,
     REGIMES,
     REQUESTS,
     SERIES,
+    SERIES_CHANGES,
     Table,
+    read_table,
     write_table,
 )
 
@@ -87,6 +94,15 @@ def simulate(
     for table in (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES):
         _write(table, tables[table.name], folder / f"{table.name}.parquet")
     _write(MEMORY_SAMPLES, [], folder / "memory_samples.parquet")
+    requests, series, budgets = (read_table(folder / f"{t.name}.parquet", t) for t in (REQUESTS, SERIES, BUDGETS))
+    changes = compare_places(requests)
+    for frame, table in (
+        (changes.series, SERIES_CHANGES),
+        (changes.regimes, REGIME_CHANGES),
+        (changes.budgets, BUDGET_CHANGES),
+    ):
+        write_table(frame, table, folder / f"{table.name}.parquet")
+    write_table(compare_series(requests, series, budgets), COMPARISONS, folder / "comparisons.parquet")
     places = sorted({(line.machine, line.stack) for line in lines})
     environments = [
         {"machine": machine, "stack": stack, "environment": {**_environment(stack), **(environment or {})}}

@@ -8,6 +8,7 @@ import simulated
 from building import REFERENCE
 from simulated import Line, Slow, simulate
 
+from speedbump.report.changes import changes_between_machines, changes_between_stacks, upgrade_sentence
 from speedbump.report.drawing import curve_datasets, draw_study
 from speedbump.report.published import read_published
 from speedbump.report.section import Section
@@ -142,7 +143,7 @@ def test_what_makes_it_go_away(tmp_path: Path) -> None:
     emptied = Line(axes={"between_requests": "empty_cache"})
     rested = Line(axes={"between_requests": "rest_5s"}, slow=SLOW)
     study = study_of(tmp_path, Line(slow=SLOW), emptied, rested)
-    assert lifetime.lifetime_finding(lifetime.arms(study)) == (
+    assert lifetime.lifetime_finding(study, lifetime.arms(study)) == (
         "Lengths that are slow in a fresh process are normal with cache emptied between requests and not all normal "
         "with rest 5s between requests"
     )
@@ -178,14 +179,37 @@ def test_steps_of_a_slow_length(tmp_path: Path) -> None:
 
 def test_upgrade_that_fixes(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(slow=SLOW), Line(stack=OTHER_STACK), Line("gpt2"), Line("gpt2", stack=OTHER_STACK))
-    changed, same = stacks.changes(study)
-    assert (changed.word, changed.ratio.n, same.word) == ("faster", 512, "unchanged")
+    changed, same = changes_between_stacks(study)
+    assert (changed.word, changed.name, same.word) == ("gone", "GPT-2 Medium on MPS", "unchanged")
     assert changed.old.row["stack"] == simulated.STACK
-    finding = sections(study)["stacks"].finding
-    assert finding.startswith(
-        "Of 2 curves compared, 1 is faster; the largest change is GPT-2 Medium on MPS at 512 tokens"
+    section = sections(study)["stacks"]
+    assert section.finding == (
+        "torch 2.14.0 against torch 2.8.0: of 2 curves, 1 has lost a slow regime and 1 is unchanged"
     )
-    assert finding.endswith("the time with torch 2.14.0 of that with torch 2.8.0")
+    assert section.table is not None
+    assert next(row[3:5] for row in section.table.rows) == ("gone", "The regime at 512 tokens is gone.")
+    assert [figure.heading for figure in section.figures] == ["GPT-2 Medium on MPS: torch 2.14.0 ÷ torch 2.8.0"]
+
+
+def test_one_stack_has_no_section_of_stacks(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Line(slow=SLOW), Line(slow=SLOW, machine="simulated-128gb"))
+    assert changes_between_stacks(study) == []
+    assert upgrade_sentence([]) == ""
+    assert sections(study)["stacks"].empty.startswith("Filled by")
+    (change,) = changes_between_machines(study)
+    assert change.word == "unchanged"
+
+
+def test_history_over_three_stacks(tmp_path: Path) -> None:
+    versions = [f"macos-14.8_torch-2.{minor}.0_transformers-4.57.6" for minor in (9, 10, 11)]
+    slow = ((Slow(512, 640, 10.0),), (Slow(512, 640, 5.0),), ())
+    lines = [Line(stack=stack, slow=own) for stack, own in zip(versions, slow, strict=True)]
+    study = study_of(tmp_path, *lines, Line("gpt2"), Line("gpt2", stack=versions[0]))
+    (history,) = stacks.histories(study)
+    assert [curve.row["stack"] for curve in history] == versions, "2.9 comes before 2.10"
+    note = next(f.note for f in sections(study)["stacks"].figures if "over 3 stacks" in f.heading)
+    assert note == ("Torch 2.9.0: 10.0× at 512–640; torch 2.10.0: 5.0× at 512–640; torch 2.11.0: no slow regime.")
+    assert [change.newest for change in changes_between_stacks(study)] == [True, False, False]
 
 
 def test_devices_of_one_stack_are_compared(tmp_path: Path) -> None:

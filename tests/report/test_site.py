@@ -88,7 +88,8 @@ def test_five_stacks_on_five_machines(tmp_path: Path) -> None:
     summary = json.loads((site / "summary.json").read_text())
     assert summary["verdict"].startswith("5 of 25 measured curves fall into a slow regime")
     page = (site / "index.html").read_text()
-    assert "Of 20 curves compared, 5 are faster" in page
+    assert "of 5 curves, 5 are unchanged" in page, "the two newest stacks of each machine"
+    assert sum(change["verdict"] == "gone" for change in summary["changes"]) == 5, "after the oldest"
     assert len({curve["name"] for curve in summary["curves"]}) == 25
 
 

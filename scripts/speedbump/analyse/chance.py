@@ -81,7 +81,7 @@ def disturbed_requests(curve: Curve, expected: Array, normal: Flags) -> Disturba
         else curve.pooled(i) - expected[i]
         for i in range(curve.n)
     ]
-    return _learn(departures, normal, REQUEST_RATE)
+    return learn(departures, normal, REQUEST_RATE)
 
 
 def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturbances:
@@ -89,10 +89,11 @@ def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturb
     departures = [
         np.array([float(np.median(values)) - expected[i] for values in curve.repeats[i]]) for i in range(curve.n)
     ]
-    return _learn(departures, normal, PROCESS_RATE)
+    return learn(departures, normal, PROCESS_RATE)
 
 
-def _learn(departures: list[Array], normal: Flags, prior_rate: float) -> Disturbances:
+def learn(departures: list[Array], normal: Flags, prior_rate: float) -> Disturbances:
+    """What the departures at normal budgets say of disturbances; one array of log slow-downs a budget."""
     of_normal = [departures[i] for i in np.flatnonzero(normal)]
     known = np.sort(np.concatenate(of_normal)) if of_normal else np.empty(0)
     return Disturbances(tuple(departures), normal, prior_rate, known)

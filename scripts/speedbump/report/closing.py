@@ -16,7 +16,8 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     folder: the study's, with its tables and site.
     """
     study = json.loads((folder / "study.json").read_text())
-    lines = [json.loads((folder / "site" / "summary.json").read_text())["verdict"]]
+    summary = json.loads((folder / "site" / "summary.json").read_text())
+    lines = [summary["verdict"], *([summary["upgrade"]] if summary.get("upgrade") else [])]
     again = runs_to_repeat(folder)
     if again and not study["partial"]:
         count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "

@@ -16,6 +16,9 @@ MEANINGS = {
     "series": "every curve: its verdict and limits",
     "regimes": "every slow regime: edges, slow-down, interval",
     "comparisons": "every output length that two curves have in common, and the ratio of their latencies",
+    "series_changes": "what became of every curve between two stacks or machines",
+    "regime_changes": "the same of every slow regime",
+    "budget_changes": "the same of every output length that both have",
     "claims": "every claim of the paper and where it was checked",
 }
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import speedbump
+from speedbump.report.changes import changes_between_stacks, upgrade_sentence
 from speedbump.report.charts import VEGA_LITE, Drawing, compact_json, live_charts
 from speedbump.report.coverage import coverage
 from speedbump.report.curves import stack_titles
@@ -73,6 +74,7 @@ def build_page(
         verdict=verdict_sentence(study.curves, progress),
         headline=headline(study.curves, progress),
         condition=condition(study.curves),
+        upgrade=sentence(upgrade_sentence(changes_between_stacks(study))),
         rows=overview(study.curves),
         ticks=whisker_ticks(study.curves),
         filters=filters(study),

@@ -10,8 +10,20 @@ import polars as pl
 
 from speedbump.grid.axes import AXES
 
+_SIDES = ("old", "new", "old_machine", "old_stack", "new_machine", "new_stack")
 IDENTITY = frozenset(
-    ("machine", "stack", "series", "cell", "over", "under", "over_value", "under_value", *(axis.name for axis in AXES))
+    (
+        "machine",
+        "stack",
+        "series",
+        "cell",
+        "over",
+        "under",
+        "over_value",
+        "under_value",
+        *_SIDES,
+        *(axis.name for axis in AXES),
+    )
 )
 """Columns and keys that say what was measured, and on what: tables are joined and runs are known by them, and they are
 never changed. A user called max has no part in ``apple-m3-max-36gb``."""

@@ -1,22 +1,21 @@
-"""Ratios of two curves at the lengths both have, with intervals."""
+"""Ratios of two curves at the lengths both have, as the table of comparisons gives them."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
-from speedbump.analyse.confidence import Interval
-from speedbump.analyse.ratio import latency_ratio
 from speedbump.report.curves import Curve
+from speedbump.report.study import Study
 from speedbump.report.words import interval, times
+
+Bound = Literal["", "at least", "at most"]
+_TURNED: dict[str, Bound] = {"": "", "at least": "at most", "at most": "at least"}
 
 
 @dataclass(frozen=True)
 class Ratio:
     """Latency of one curve over another's at one length.
 
-    low, high: interval of the ratio; None where a side has none.
+    low, high: 95 % interval of the ratio; None where a side has none.
     bound: ``at least`` or ``at most`` when one side is a lower bound of its latency, else empty.
     state, base_state: of the length on the one curve and on the other.
     """
@@ -25,7 +24,7 @@ class Ratio:
     ratio: float
     low: float | None
     high: float | None
-    bound: Literal["", "at least", "at most"]
+    bound: Bound
     state: str
     base_state: str
     latency_s: float
@@ -46,40 +45,23 @@ class Ratio:
         return f"{text} ({ends})" if ends else text
 
 
-def ratios(curve: Curve, base: Curve, comparisons: int = 1) -> list[Ratio]:
-    """``curve`` over ``base`` at their common lengths; lengths that are bounds on both sides say nothing.
-
-    Intervals hold at 95 % together for ``comparisons`` of them (Bonferroni, logarithms taken as normal).
-    """
-    normal = NormalDist()
-    wider = normal.inv_cdf(1 - 0.025 / max(1, comparisons)) / normal.inv_cdf(0.975)
-    columns = ["n_gen", "latency_s", "low_s", "high_s", "lower_bound", "state"]
-    base_rows = {row[0]: row for row in base.budgets.select(columns).iter_rows()}
+def ratios(study: Study, curve: Curve, base: Curve) -> list[Ratio]:
+    """``curve`` over ``base`` at their common lengths, increasing; curves that the table does not compare have none."""
+    rows = study.compared.get((curve.series, base.series))
+    turned = rows is None
+    if rows is None:
+        rows = study.compared.get((base.series, curve.series), [])
+    own, others = (
+        {n: (latency, state) for n, latency, state in one.budgets.select("n_gen", "latency_s", "state").iter_rows()}
+        for one in (curve, base)
+    )
     found = []
-    for n, latency, low, high, bound, state in curve.budgets.select(columns).iter_rows():
-        _, base_latency, base_low, base_high, base_bound, base_state = base_rows.get(n, (None,) * len(columns))
-        if base_latency is None or (bound and base_bound):
-            continue
-        value = latency / base_latency
-        ends = None
-        if None not in (low, high, base_low, base_high) and not bound and not base_bound:
-            ends = latency_ratio(Interval(latency, low, high), Interval(base_latency, base_low, base_high))
-        found.append(
-            Ratio(
-                n=n,
-                ratio=value,
-                low=value * (ends.low / value) ** wider if ends else None,
-                high=value * (ends.high / value) ** wider if ends else None,
-                bound="at least" if bound else "at most" if base_bound else "",
-                state=state,
-                base_state=base_state,
-                latency_s=latency,
-                base_s=base_latency,
-            )
-        )
+    for row in rows:
+        value, low, high = row["ratio"], row["low"], row["high"]
+        bound: Bound = row["bound"] or ""
+        if turned:
+            value, bound = 1 / value, _TURNED[bound]
+            low, high = (None if end is None else 1 / end for end in (high, low))
+        n = row["n_gen"]
+        found.append(Ratio(n, value, low, high, bound, own[n][1], others[n][1], own[n][0], others[n][0]))
     return found
-
-
-def most_changed(found: Sequence[Ratio]) -> Ratio:
-    """The ratio farthest from 1."""
-    return max(found, key=lambda ratio: abs(math.log(ratio.ratio)))

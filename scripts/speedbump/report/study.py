@@ -11,21 +11,24 @@ import polars as pl
 from speedbump.analyse.workload import Workload, read_workload
 from speedbump.report.curves import Curve, make_curves
 from speedbump.tables import (
+    BUDGET_CHANGES,
     BUDGETS,
     CELLS,
     CLAIMS,
     COMPARISONS,
     FAULTS,
+    REGIME_CHANGES,
     REGIMES,
     REQUESTS,
     SERIES,
+    SERIES_CHANGES,
     Table,
     read_table,
 )
 
-TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, COMPARISONS, CLAIMS)
-OPTIONAL = (COMPARISONS, CLAIMS)
+OPTIONAL = (COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS)
 """Tables that a folder may lack; they are then empty."""
+TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, *OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Study:
     series: pl.DataFrame
     regimes: pl.DataFrame
     comparisons: pl.DataFrame
+    series_changes: pl.DataFrame
+    regime_changes: pl.DataFrame
+    budget_changes: pl.DataFrame
     claims: pl.DataFrame
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
@@ -62,6 +68,14 @@ class Study:
     def curves(self) -> list[Curve]:
         """Every curve, those with the worst slow-down first."""
         return make_curves(self)
+
+    @cached_property
+    def compared(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
+        """Rows of the comparisons by the two series, the one above the line first; lengths increase."""
+        rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for row in self.comparisons.sort("n_gen").iter_rows(named=True):
+            rows.setdefault((row["over"], row["under"]), []).append(row)
+        return rows
 
     @property
     def name(self) -> str:

@@ -6,11 +6,13 @@ from typing import Any
 import polars as pl
 
 import speedbump
+from speedbump.report.changes import Change, changes_between_machines, changes_between_stacks, upgrade_sentence
 from speedbump.report.coverage import outcomes
 from speedbump.report.curves import SERIES_AXES, Curve
 from speedbump.report.sections.workload import judge
 from speedbump.report.study import Study
 from speedbump.report.verdict import advise, condition, curve_sentence, verdict_sentence
+from speedbump.report.words import sentence
 
 
 def summarise(study: Study) -> dict[str, Any]:
@@ -29,7 +31,35 @@ def summarise(study: Study) -> dict[str, Any]:
         "faults": study.faults.height,
         "environments": study.environments,
         "workload": [{"name": one.name, **asdict(one.estimate), "replay": one.replay} for one in judge(study)],
+        "upgrade": upgrade_sentence(changes_between_stacks(study)) or None,
+        "changes": [
+            _change(change, pair)
+            for pair, changes in (
+                ("stacks", changes_between_stacks(study)),
+                ("machines", changes_between_machines(study)),
+            )
+            for change in changes
+        ],
         "curves": [_curve(curve) for curve in study.curves],
+    }
+
+
+def _change(change: Change, between: str) -> dict[str, Any]:
+    """A row of series_changes with its regimes, and the lengths that changed."""
+    row = {key: value for key, value in change.row.items() if key != "sentence"}
+    apart = ("old", "new")
+    return {
+        "name": change.name,
+        "between": between,
+        "newest": change.newest,
+        "sentence": sentence(change.sentence),
+        **row,
+        "regimes": [{k: v for k, v in regime.items() if k not in apart} for regime in change.regimes],
+        "lengths": [
+            {k: v for k, v in budget.items() if k not in apart}
+            for budget in change.budgets
+            if budget["change"] != "unchanged"
+        ],
     }
 
 

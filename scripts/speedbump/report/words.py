@@ -88,4 +88,4 @@ def capitalised(text: str) -> str:
 def sentence(text: str) -> str:
     """The text as one sentence: a capital and one full stop."""
     text = capitalised(text.strip())
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."

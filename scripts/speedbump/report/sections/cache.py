@@ -29,7 +29,7 @@ def pairs(study: Study) -> list[Pair]:
     for group in groups_differing_in(study.curves, "kv_cache"):
         off = [curve for curve in group if curve.row["kv_cache"] == "off"]
         on = sorted((c for c in group if c.row["kv_cache"] != "off"), key=lambda c: c.row["kv_cache"] != "dynamic")
-        if off and on and ratios(off[0], on[0]):
+        if off and on and ratios(study, off[0], on[0]):
             found.append((on[0], off[0]))
     return found
 
@@ -38,7 +38,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     """For each pair both curves, and the ratio from 1."""
     charts, extra = [], {}
     for on, off in pairs(study)[:MOST]:
-        found = ratios(off, on)
+        found = ratios(study, off, on)
         extra[f"cache-{on.key}"] = _arms(on, off, datasets)
         extra[f"cache-{on.key}-ratio"] = [_ratio_row(ratio) for ratio in found]
         charts += [_latency(on, off, extra[f"cache-{on.key}"]), _benefit(on, found)]
@@ -59,7 +59,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     return Section(
         anchor="cache",
         nav="KV cache",
-        finding=cache_finding(shown[0][0], ratios(shown[0][1], shown[0][0])),
+        finding=cache_finding(shown[0][0], ratios(study, shown[0][1], shown[0][0])),
         lead=f"The same model and lengths with the cache on and off, and how many times longer it takes without.{more}",
         key=(
             ("dot normal", "cache on"),
@@ -68,7 +68,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         ),
         figures=figures,
         caption="A ratio of 1 means that the cache brings nothing. Intervals combine those of both curves.",
-        table=_table(shown),
+        table=_table(study, shown),
         file="budgets",
     )
 
@@ -175,11 +175,11 @@ def _benefit(on: Curve, found: list[Ratio]) -> Chart:
     )
 
 
-def _table(shown: list[Pair]) -> Table:
+def _table(study: Study, shown: list[Pair]) -> Table:
     rows = [
         (on.name, ratio.n, digits(ratio.base_s), digits(ratio.latency_s), ratio.words, ratio.base_state)
         for on, off in shown
-        for ratio in ratios(off, on)
+        for ratio in ratios(study, off, on)
     ]
     columns = ("Curve", "Output length", "On, s", "Off, s", "Off ÷ on (95 %)", "State, cache on")
     return Table(columns, rows, frozenset(columns[1:5]))

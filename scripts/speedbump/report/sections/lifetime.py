@@ -30,7 +30,7 @@ def arms(study: Study) -> list[Arm]:
     for group in groups_differing_in(study.curves, *AXES):
         base = next((c for c in group if c.fresh and c.row["between_requests"] == "nothing"), None)
         if base is not None:
-            found += [(base, curve) for curve in group if curve is not base and ratios(curve, base)]
+            found += [(base, curve) for curve in group if curve is not base and ratios(study, curve, base)]
     return found
 
 
@@ -38,7 +38,7 @@ def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawi
     """One chart an arm: its latency over the default arm's."""
     charts, extra = [], {}
     for base, arm in arms(study)[:MOST]:
-        found = ratios(arm, base)
+        found = ratios(study, arm, base)
         extra[f"lifetime-{arm.key}"] = [_row(ratio) for ratio in found]
         charts.append(_chart(base, arm, found))
     return Drawing(charts, extra)
@@ -54,7 +54,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     return Section(
         anchor="lifetime",
         nav="Order",
-        finding=lifetime_finding(every),
+        finding=lifetime_finding(study, every),
         lead=f"Latency over that of a fresh process without pauses, at the same length. Below 1 is faster.{more}",
         key=(("dot normal", "length normal in the default arm"), ("dot slow", "length slow in the default arm")),
         figures=[
@@ -62,18 +62,18 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
             for base, arm in shown
         ],
         caption="Bands mark the slow regimes of the default arm.",
-        table=_table(shown),
+        table=_table(study, shown),
         file="budgets",
     )
 
 
-def lifetime_finding(every: list[Arm]) -> str:
+def lifetime_finding(study: Study, every: list[Arm]) -> str:
     """The title: in which arms the lengths are normal that are slow in the default arm."""
     one = len({base.key for base, _ in every}) == 1
     gone: list[str] = []
     kept: list[str] = []
     for base, arm in every:
-        states = [ratio.state for ratio in ratios(arm, base) if ratio.base_state == "slow"]
+        states = [ratio.state for ratio in ratios(study, arm, base) if ratio.base_state == "slow"]
         if states:
             words = _arm_words(arm) if one else f"{_arm_words(arm)} ({base.model}, {base.device})"
             (gone if all(state == "normal" for state in states) else kept).append(words)
@@ -143,7 +143,7 @@ def _chart(base: Curve, arm: Curve, found: list[Ratio]) -> Chart:
     )
 
 
-def _table(shown: list[Arm]) -> Table:
+def _table(study: Study, shown: list[Arm]) -> Table:
     rows = [
         (
             f"{arm.model}, {arm.device}",
@@ -154,7 +154,7 @@ def _table(shown: list[Arm]) -> Table:
             ratio.words,
         )
         for base, arm in shown
-        for ratio in ratios(arm, base)
+        for ratio in ratios(study, arm, base)
     ]
     columns = ("Curve", "Arm", "Output length", "Default, s", "Arm, s", "Arm ÷ default (95 %)")
     return Table(columns, rows, frozenset(columns[2:]))

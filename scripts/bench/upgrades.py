@@ -1,0 +1,188 @@
+"""Two sessions of one simulated series: a stack against itself, or against one that is slower somewhere."""
+
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from bench.curves import GRIDS, Scenario, Simulated, simulate
+from speedbump.analyse.changes.compare import compare_series_of
+from speedbump.analyse.changes.contrast import UNKNOWN, Estimate, Side
+from speedbump.analyse.changes.verdict import Verdict
+from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices, read_curves
+from speedbump.analyse.segments import dissect
+from speedbump.tables import REQUESTS, read_table
+
+_SENTINEL_SD = 0.05
+FOUND = ("new", "slower", "moved", "gone", "faster")
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """How to draw two sessions of a series.
+
+    series: shape, noise, regimes; its process_sd, cold_share, drift and disturbed_cells act in each session anew.
+    hot: the second session is slower by this, the fixed workload as well.  session_sd: of whole sessions, unseen by
+    it.  throughout, somewhere: slow-down of the new stack, of every budget or of ``width`` neighbours.
+    few: of the new stack only the budgets are measured that decide: both sides of each edge, one inside, three normal.
+    flagged: disturbed cells are flagged.
+    """
+
+    series: Scenario
+    hot: float = 1.0
+    session_sd: float = 0.0
+    throughout: float = 1.0
+    somewhere: float = 1.0
+    width: int = 1
+    few: bool = False
+    flagged: bool = False
+
+
+@dataclass
+class Count:
+    """Sums over pairs of sessions."""
+
+    pairs: int = 0
+    budgets: int = 0
+    changed: int = 0
+    unclear: int = 0
+    found: int = 0
+    cannot_tell: int = 0
+    slower: int = 0
+
+    def add(self, verdict: Verdict) -> None:
+        """Count one pair."""
+        self.pairs += 1
+        self.budgets += len(verdict.budgets)
+        self.changed += sum(word in ("slower", "faster") for word in verdict.budgets)
+        self.unclear += verdict.budgets.count("unclear")
+        self.found += verdict.word in FOUND
+        self.slower += verdict.word in ("new", "slower")
+        self.cannot_tell += verdict.word == "can't tell"
+
+    def row(self) -> dict[str, float]:
+        """Shares."""
+        of_budgets, of_pairs = max(self.budgets, 1), max(self.pairs, 1)
+        return {
+            "pairs": self.pairs,
+            "budgets_changed": self.changed / of_budgets,
+            "budgets_unclear": self.unclear / of_budgets,
+            "found": self.found / of_pairs,
+            "cannot_tell": self.cannot_tell / of_pairs,
+            "slower": self.slower / of_pairs,
+        }
+
+
+def upgrades() -> dict[str, Upgrade]:
+    """A stack against itself, by the kind of noise; the names seed the draws."""
+    made: dict[str, Upgrade] = {}
+    for n in (6, 12, 40):
+        for sd in (0.02, 0.05, 0.15):
+            for process in (0.0, 0.05, 0.10):
+                made[f"noise/s{sd}/p{process}/n{n}"] = Upgrade(Scenario(n, sigma=sd, process_sd=process))
+        usual = Scenario(n, process_sd=0.03)
+        made[f"drift/30 % in each session/n{n}"] = Upgrade(replace(usual, drift=0.3))
+        made[f"drift/hot 20 %/n{n}"] = Upgrade(usual, hot=1.2)
+        made[f"drift/sessions 2 % apart/n{n}"] = Upgrade(usual, session_sd=0.02)
+        made[f"drift/sessions 4 % apart/n{n}"] = Upgrade(usual, session_sd=0.04)
+        made[f"odd/cold starts/n{n}"] = Upgrade(replace(usual, cold_share=0.05, cold_factor=1.5))
+        made[f"odd/a disturbed cell/n{n}"] = Upgrade(replace(usual, disturbed_cells=1))
+        made[f"odd/a disturbed cell, flagged/n{n}"] = Upgrade(replace(usual, disturbed_cells=1), flagged=True)
+        made[f"odd/one request in ten disturbed/n{n}"] = Upgrade(replace(usual, outliers=0.1))
+        made[f"odd/one repeat/n{n}"] = Upgrade(replace(usual, repeats=1))
+        made[f"odd/two repeats/n{n}"] = Upgrade(replace(usual, repeats=2))
+        width = 1 if n == 6 else 3
+        for factor in (2, 5, 10):
+            bumped = replace(usual, bumps=((factor, width, "mid"),))
+            made[f"regime/{factor}x/n{n}"] = Upgrade(bumped)
+            if n > 6:
+                made[f"regime, few budgets/{factor}x/n{n}"] = Upgrade(bumped, few=True)
+    return made
+
+
+def compare_drawn(name: str, upgrade: Upgrade, k: int, together: int = 1) -> Verdict:
+    """The verdict on the k-th pair of sessions; together: series that are corrected for together."""
+    rng = np.random.default_rng([zlib.crc32(name.encode()), k])
+    sides: dict[str, Side] = {}
+    for series in range(together):
+        drawn = simulate(replace(upgrade.series, drift=0.0, process_sd=0.0, cold_share=0.0, disturbed_cells=0), rng)
+        order = rng.permutation(upgrade.series.n)
+        slower = np.full(upgrade.series.n, np.log(upgrade.throughout))
+        first = int(rng.integers(0, upgrade.series.n - upgrade.width + 1))
+        slower[first : first + upgrade.width] += np.log(upgrade.somewhere)
+        sides[f"old{series}"] = _session(drawn, upgrade, order, np.zeros(upgrade.series.n), 1.0, rng)
+        sides[f"new{series}"] = _session(drawn, upgrade, order, slower, upgrade.hot, rng, new=True)
+    pairs = [(f"old{series}", f"new{series}") for series in range(together)]
+    return compare_series_of(sides, pairs)[0][2]
+
+
+def _session(
+    drawn: Simulated,
+    upgrade: Upgrade,
+    order: Indices,
+    slower: Array,
+    hot: float,
+    rng: np.random.Generator,
+    new: bool = False,
+) -> Side:
+    """One session: every budget in a process of its own."""
+    s = upgrade.series
+    logs = [drawn.again(i, s.repeats, rng) for i in range(s.n)]
+    offset = slower + rng.normal(0, s.process_sd, s.n) + (rng.random(s.n) < s.cold_share) * np.log(s.cold_factor)
+    offset = offset + np.log1p(s.drift) * order / max(s.n - 1, 1) + rng.normal(0, upgrade.session_sd) + np.log(hot)
+    disturbed = np.zeros(s.n, bool)
+    for i in rng.choice(s.n, s.disturbed_cells, replace=False):
+        offset[i] += np.log(rng.uniform(1.5, 4))
+        disturbed[i] = upgrade.flagged
+    kept = deciding(drawn, rng) if upgrade.few and new else np.arange(s.n)
+    repeats = tuple((logs[i] + offset[i],) for i in kept)
+    n = len(kept)
+    stops = (np.empty(0),) * n
+    curve = Curve(GRIDS[s.n][kept], repeats, np.full(n, np.nan), np.zeros(n, np.int64), stops, disturbed[kept])
+    times = np.log(0.03 * hot) + rng.normal(0, _SENTINEL_SD, n)
+    spread = max(float(np.std(times)), QUIET_SD / 2)
+    return Side(dissect(curve), Estimate(float(np.median(times)), np.pi / 2 * spread**2 / n))
+
+
+def deciding(drawn: Simulated, rng: np.random.Generator) -> Indices:
+    """Both sides of each edge, one budget inside, and three normal ones."""
+    slow = drawn.truth.slow
+    chosen = {i for first, last in drawn.truth.regimes for i in (first - 1, first, (first + last) // 2, last, last + 1)}
+    chosen = {i for i in chosen if 0 <= i < len(slow)}
+    rest = [i for i in np.flatnonzero(~slow).tolist() if i not in chosen]
+    chosen |= set(rng.choice(rest, min(3, len(rest)), replace=False).tolist())
+    return np.array(sorted(chosen), np.int64)
+
+
+def resampled(file: Path, k: int) -> list[Verdict]:
+    """Two sessions of every recorded series of a file, made of its own processes.
+
+    A process' departures from the trend are moved, whole, to other budgets, at random and anew for each session.
+    """
+    rng = np.random.default_rng([zlib.crc32(file.name.encode()), k])
+    verdicts = []
+    for _, curve in read_curves(read_table(file, REQUESTS)):
+        anatomy = dissect(curve)
+        if anatomy.expectation is None:
+            continue
+        expected = anatomy.expectation.log_latency
+        departures = [values - expected[i] for i in range(curve.n) for values in curve.repeats[i]]
+        sides = {}
+        for side in ("old", "new"):
+            drawn = rng.integers(0, len(departures), curve.n)
+            repeats = tuple((expected[i] + departures[d],) for i, d in enumerate(drawn))
+            sides[side] = Side(dissect(replace(curve, repeats=repeats)), UNKNOWN)
+        verdicts.append(compare_series_of(sides, [("old", "new")])[0][2])
+    return verdicts
+
+
+def recorded_files() -> list[Path]:
+    """The recorded tables of the tests."""
+    return sorted((Path(__file__).parents[2] / "tests" / "recorded").glob("*.parquet"))
+
+
+def recorded_series(file: Path) -> int:
+    """Series in a recorded table."""
+    return pl.read_parquet(file, columns=["series"])["series"].n_unique()

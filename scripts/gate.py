@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Fail when an upgrade made a study slower: for continuous integration.
+
+Reads the study's summary.json, so that a regression is told from a crash by the exit status:
+  0  nothing became slower
+  1  a new slow regime, or a slow-down beyond the limit; one line each
+  2  summary.json cannot be read, or a stack was named that is not in it
+  3  nothing to compare, or some curve cannot be told; one line each
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from speedbump.report.gate import judge_upgrade
+
+
+def main() -> int:
+    args = parse_args()
+    file = args.study / "site" / "summary.json" if args.study.is_dir() else args.study
+    try:
+        gate = judge_upgrade(json.loads(file.read_text(encoding="utf-8")), args.slower, args.pair)
+    except (OSError, ValueError) as error:
+        print(f"{file}: {error}" if isinstance(error, json.JSONDecodeError) else error, file=sys.stderr)
+        return 2
+    except (KeyError, TypeError) as error:
+        print(f"{file}: no summary of a study, or of an older Speedbump: it has no {error}", file=sys.stderr)
+        return 2
+    for line in gate.findings:
+        print(f"slower: {line}")
+    for line in gate.doubts:
+        print(f"can't tell: {line}")
+    if not gate.compared:
+        print("nothing to compare: the study has one stack on each machine")
+    elif not gate.findings and not gate.doubts:
+        print(f"nothing became slower: {gate.compared} curve{'s' * (gate.compared > 1)} compared")
+    return 1 if gate.findings else 3 if gate.doubts or not gate.compared else 0
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path, help="the study's folder under results/studies, or a summary.json")
+    parser.add_argument(
+        "--slower", type=float, default=1.1, help="slow-down that is still let through (default 1.1: a tenth)"
+    )
+    parser.add_argument(
+        "--pair",
+        nargs=2,
+        metavar=("OLD", "NEW"),
+        help="stacks to compare, by a part of their names (default: the newest and the one before it)",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

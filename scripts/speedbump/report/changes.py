@@ -1,0 +1,136 @@
+"""What an upgrade changed, as the tables of changes give it, with the curves it is said of."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+
+from speedbump.grid.stack import stack_order
+from speedbump.report.curves import Curve, spoken_without, stack_titles
+from speedbump.report.study import Study
+from speedbump.report.words import listing, plural, prose
+from speedbump.tables import CHANGE_WORDS
+
+PHRASES = {
+    "new": ("has a new slow regime", "have a new slow regime"),
+    "slower": ("is slower", "are slower"),
+    "moved": ("has a slow regime that moved", "have a slow regime that moved"),
+    "gone": ("has lost a slow regime", "have lost a slow regime"),
+    "faster": ("is faster", "are faster"),
+    "can't tell": ("cannot be told", "cannot be told"),
+    "unchanged": ("is unchanged", "are unchanged"),
+}
+assert set(PHRASES) == set(CHANGE_WORDS)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A curve in two places. row: of tables.SERIES_CHANGES; regimes, budgets: of the tables of those names.
+
+    titles: of the two stacks, or machines, in as few words as tell them apart.  newest: between the two newest
+    stacks of the machine.
+    """
+
+    old: Curve
+    new: Curve
+    row: dict[str, Any]
+    regimes: Sequence[dict[str, Any]]
+    budgets: Sequence[dict[str, Any]]
+    titles: tuple[str, str]
+    newest: bool
+
+    @property
+    def word(self) -> str:
+        return str(self.row["verdict"])
+
+    @property
+    def sentence(self) -> str:
+        return prose(self.row["sentence"])
+
+    @property
+    def name(self) -> str:
+        """The curve without its stack, which is not what is compared."""
+        own = stack_titles({self.row["old_stack"], self.row["new_stack"]})
+        return spoken_without(self.new, own.get(self.row["new_stack"], "") or None)
+
+
+def changes_between_stacks(study: Study) -> list[Change]:
+    """Every curve under every two neighbouring stacks of a machine, the worst change first."""
+    titles = stack_titles({curve.row["stack"] for curve in study.curves})
+    following = _following(study)
+    found = [
+        change
+        for change in _every(study, titles)
+        if following.get((change.row["new_machine"], change.row["new_stack"])) == change.row["old_stack"]
+        and change.row["old_machine"] == change.row["new_machine"]
+    ]
+    return sorted(found, key=_rank)
+
+
+def changes_between_machines(study: Study) -> list[Change]:
+    """Every curve on every two machines."""
+    return sorted((c for c in _every(study, {}) if c.row["old_machine"] != c.row["new_machine"]), key=_rank)
+
+
+def _rank(change: Change) -> tuple[Any, ...]:
+    return (not change.newest, CHANGE_WORDS.index(change.word), -abs((change.row["shift"] or 1.0) - 1), change.new.key)
+
+
+def _following(study: Study) -> dict[tuple[str, str], str]:
+    """The stack before each, by machine and stack."""
+    stacks: dict[str, set[str]] = defaultdict(set)
+    for curve in study.curves:
+        stacks[curve.row["machine"]].add(curve.row["stack"])
+    return {
+        (machine, new): old for machine, own in stacks.items() for old, new in pairwise(sorted(own, key=stack_order))
+    }
+
+
+def _every(study: Study, titles: dict[str, str]) -> list[Change]:
+    curves = {curve.series: curve for curve in study.curves}
+    newest = dict(sorted(_following(study), key=lambda place: stack_order(place[1])))
+    regimes, budgets = (_by_pair(frame) for frame in (study.regime_changes, study.budget_changes.sort("n_gen")))
+    found = []
+    for row in study.series_changes.iter_rows(named=True):
+        pair = (row["old"], row["new"])
+        places = tuple(titles.get(row[f"{side}_stack"], row[f"{side}_machine"]) for side in ("old", "new"))
+        found.append(
+            Change(
+                curves[row["old"]],
+                curves[row["new"]],
+                row,
+                regimes.get(pair, []),
+                budgets.get(pair, []),
+                (places[0], places[1]),
+                newest.get(row["new_machine"]) == row["new_stack"],
+            )
+        )
+    return found
+
+
+def _by_pair(frame: pl.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in frame.iter_rows(named=True):
+        rows[row["old"], row["new"]].append(row)
+    return rows
+
+
+def upgrade_sentence(changes: Sequence[Change]) -> str:
+    """What the newest stack changed against the one before it; empty where there is no second stack."""
+    newest = [change for change in changes if change.newest]
+    if not newest:
+        return ""
+    names = {change.titles for change in newest}
+    between = (
+        f"{newest[0].titles[1]} against {newest[0].titles[0]}"
+        if len(names) == 1
+        else "The newest stacks against those before them"
+    )
+    if len(newest) == 1:
+        return f"{between}: {newest[0].name} {PHRASES[newest[0].word][0]}: {newest[0].sentence}"
+    counts = Counter(change.word for change in newest)
+    parts = [f"{counts[word]} {PHRASES[word][counts[word] > 1]}" for word in CHANGE_WORDS if counts[word]]
+    return f"{between}: of {plural(len(newest), 'curve')}, {listing(parts)}"
