@@ -5,6 +5,7 @@ COLLECTED = ("requests", "cells", "faults", "memory_samples")
 FOUND = ("series", "regimes", "budgets")
 CHANGES = ("series_changes", "regime_changes", "budget_changes")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims")
+BUNDLES = [] if CHECK else STUDY.bundles
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
@@ -16,7 +17,7 @@ rule collect_requests:
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
         environments=[str(definition.record) for definition in LISTED if not PARTIAL or definition.record.exists()],
-        bundles=[bundle for bundle in STUDY.bundles if Path(bundle).exists()],
+        bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
         environment=f"{OUT}/environment.json",
@@ -35,7 +36,7 @@ rule collect_requests:
                 ),
             },
         ),
-        bundles=STUDY.bundles,
+        bundles=BUNDLES,
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
         f"{PYTHON}"
@@ -115,3 +116,28 @@ rule check_claims:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
         f" {SHOW_LOG}"
+
+
+if CHECK:
+
+    rule check_upgrade:
+        """Say of each curve whether the stack in use changed it against an earlier one."""
+        input:
+            script="scripts/check_upgrade.py",
+            library=library("analyse", "report"),
+            tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND, *CHANGES)),
+            study=f"{OUT}/study.json",
+        output:
+            upgrade=f"{OUT}/upgrade.json",
+        log:
+            f"{OUT}/logs/check_upgrade.log",
+        params:
+            folder=lambda wildcards, input: os.path.dirname(input.study),
+            old=CHECK.reference,
+            new=STACK,
+            left_out=CHECK.notices,
+        shell:
+            f"{PYTHON}"
+            " {input.script:q} {params.folder:q} --old {params.old:q} --new {params.new:q}"
+            " --left-out {params.left_out:q} --out {output.upgrade:q} 2> {log:q}"
+            f" {SHOW_LOG}"

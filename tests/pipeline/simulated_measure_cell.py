@@ -1,6 +1,8 @@
 """Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
 
-The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW.
+The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. Of another day or stack
+the environment says SIMULATED_SLOW, such as 110-163, or empty for no regime; SIMULATED_PACE, by which every time is
+multiplied; and SIMULATED_DAY, text that makes other noise.
 """
 
 import argparse
@@ -21,13 +23,15 @@ SLOW = (100, 163)
 
 def decode_s(axes: dict) -> float:
     """Seconds of decoding on the simulated device."""
-    factor = 10 if SLOW[0] <= axes["n_gen"] <= SLOW[1] else 1
-    return 0.01 * factor * axes["n_gen"]
+    given = os.environ.get("SIMULATED_SLOW")
+    first, last = SLOW if given is None else map(int, given.split("-")) if given else (1, 0)
+    factor = 10 if first <= axes["n_gen"] <= last else 1
+    return 0.01 * float(os.environ.get("SIMULATED_PACE", "1")) * factor * axes["n_gen"]
 
 
 def simulate(cell: dict, machine: str, stack: str, decode_s: Callable[[dict], float] = decode_s) -> pl.DataFrame:
     """The requests of one fresh cell, decoding for ``decode_s`` of its axes with 1 % of noise."""
-    random.seed(cell_id(cell))
+    random.seed(cell_id(cell) + os.environ.get("SIMULATED_DAY", ""))
     axes = axes_of(cell)
     rows = []
     for request in range(cell["warmups"] + cell["repeats"]):

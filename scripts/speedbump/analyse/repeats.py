@@ -1,12 +1,11 @@
 """Cells worth measuring again: those that failed, could not be read, or were disturbed."""
 
 import json
-import shlex
 from pathlib import Path
 
 import polars as pl
 
-from speedbump.grid.suggestion import choice_of
+from speedbump.grid.suggestion import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
 LASTING = ("ok", "unsupported")
@@ -40,4 +39,4 @@ def runs_to_repeat(folder: Path) -> list[str]:
 
 def repeat_command(files: list[str], configfile: str) -> str:
     """The line that measures exactly these runs again."""
-    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile), "-R", *files])
+    return run_command(configfile, "-R", *files)

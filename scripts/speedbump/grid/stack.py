@@ -39,12 +39,6 @@ def stack_order(stack: str) -> list[tuple[int, str]]:
     return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
 
 
-def stack_order(stack: str) -> list[tuple[int, str]]:
-    """Sorts stacks as versions, torch first, so that 2.14 comes after 2.8."""
-    parts = sorted(stack.split("_"), key=lambda part: not part.startswith("torch"))
-    return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
-
-
 def find_version(package: str, python: str = sys.executable) -> str:
     """Version of torch or transformers from its own source file: metadata may lack the build suffix.
 

@@ -36,27 +36,20 @@ def choose_check(
     """The cells to measure on ``stack``, out of those that the full run would measure too.
 
     folder: the study's, whose report knows the regimes.  runs, plans: this machine's folders of the study, with one for
-    each stack.  The earlier stack is the newest of those older than this one, else the newest of the others.
+    each stack.  The earlier stack is the newest of those that are older than this one.
     Raises StudyError when there is nothing to check against.
     """
     if study.stacks:
         raise StudyError("check: the study lists its stacks, and measures them all; a check is of the stack in use")
     machine = runs.name
-    others = {folder.name for folder in runs.glob("*/") if folder.name != stack}
     scan = {name: {cell_id(cell) for cell in cells} for name, cells in grid.items()}
-    measured = {
-        other for other in others if any((runs / other / f"{c}.parquet").exists() for ids in scan.values() for c in ids)
-    }
-    if not measured:
+    earlier = _earlier_stacks(runs, set().union(*scan.values()), stack)
+    if not earlier:
         raise StudyError(
             f"check: no earlier stack of the study {study.study} is measured on this machine: there is nothing to hold "
             f"{stack} against; run the study, upgrade, then check"
         )
-    known = {series.series: series for series in read_known(folder)}
-    measured &= {series.stack for series in known.values() if series.machine == machine}
-    if not measured:
-        raise StudyError(f"check: the report in {folder} knows of no earlier stack: run the study once more before")
-    reference = max(measured, key=lambda other: (stack_order(other) < stack_order(stack), stack_order(other)))
+    reference, known = _known_of(folder, machine, earlier)
     full = {name: planned_cells(cells, plans, machine, reference, name) for name, cells in grid.items()}
     chosen: dict[str, list[Cell]] = {}
     notices: list[str] = []
@@ -73,6 +66,26 @@ def choose_check(
     if not any(chosen.values()):
         raise StudyError(f"check: {'; '.join(dict.fromkeys(notices)) or 'nothing to measure'}")
     return Check(reference, chosen, full, list(dict.fromkeys(notices)))
+
+
+def _earlier_stacks(runs: Path, cells: set[str], stack: str) -> list[str]:
+    """Those with runs of such cells, the newest last."""
+    others = (folder for folder in runs.glob("*/") if stack_order(folder.name) < stack_order(stack))
+    measured = (folder.name for folder in others if any((folder / f"{cell}.parquet").exists() for cell in cells))
+    return sorted(measured, key=stack_order)
+
+
+def _known_of(folder: Path, machine: str, earlier: list[str]) -> tuple[str, dict[str, KnownSeries]]:
+    """The newest of the earlier stacks that the study's report knows, whole or partial, and its series by id."""
+    for place in (folder, folder / "partial"):
+        if (place / "site" / "summary.json").exists():
+            known = [series for series in read_known(place) if series.machine == machine]
+            for stack in reversed(earlier):
+                if found := {series.series: series for series in known if series.stack == stack}:
+                    return stack, found
+    raise StudyError(
+        f"check: no report in {folder} knows of {earlier[-1]}: build one, make report or --config partial=true"
+    )
 
 
 def _by_series(cells: list[Cell], machine: str, stack: str) -> dict[str, list[Cell]]:
