@@ -105,7 +105,7 @@ def find_installers(python: str) -> Iterator[Installer]:
     yield Installer(
         " ".join(_ask("pip", "--version").split()[:2]) or "pip",
         (sys.executable, "-m", "venv"),
-        (python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off"),
+        (python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off", "--no-compile"),
     )
 
 
