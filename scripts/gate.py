@@ -32,7 +32,7 @@ def main() -> int:
     for line in gate.doubts:
         print(f"can't tell: {line}")
     if not gate.compared:
-        print("nothing to compare: the study has one stack on each machine")
+        print("nothing to compare: no curve was measured under two stacks of one machine, the older named first")
     elif not gate.findings and not gate.doubts:
         print(f"nothing became slower: {gate.compared} curve{'s' * (gate.compared > 1)} compared")
     return 1 if gate.findings else 3 if gate.doubts or not gate.compared else 0

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from bench.curves import GRIDS, Scenario, Simulated, simulate
 from speedbump.analyse.changes.compare import compare_series_of
@@ -27,7 +26,7 @@ class Upgrade:
     hot: the second session is slower by this, the fixed workload as well.  session_sd: of whole sessions, unseen by
     it.  throughout, somewhere: slow-down of the new stack, of every budget or of ``width`` neighbours.
     few: of the new stack only the budgets are measured that decide: both sides of each edge, one inside, three normal.
-    flagged: disturbed cells are flagged.
+    flagged: disturbed cells are flagged.  processes: of every budget.
     """
 
     series: Scenario
@@ -38,6 +37,9 @@ class Upgrade:
     width: int = 1
     few: bool = False
     flagged: bool = False
+    processes: int = 1
+    becomes: str = ""
+    """What becomes of the regime: gone, moved (by two budgets), new, or worse (by half)."""
 
 
 @dataclass
@@ -51,9 +53,11 @@ class Count:
     found: int = 0
     cannot_tell: int = 0
     slower: int = 0
+    right: int = 0
 
-    def add(self, verdict: Verdict) -> None:
-        """Count one pair."""
+    def add(self, verdict: Verdict, right: str = "") -> None:
+        """Count one pair. right: the word that would be right."""
+        self.right += verdict.word == right
         self.pairs += 1
         self.budgets += len(verdict.budgets)
         self.changed += sum(word in ("slower", "faster") for word in verdict.budgets)
@@ -72,6 +76,7 @@ class Count:
             "found": self.found / of_pairs,
             "cannot_tell": self.cannot_tell / of_pairs,
             "slower": self.slower / of_pairs,
+            "right": self.right / of_pairs,
         }
 
 
@@ -102,20 +107,73 @@ def upgrades() -> dict[str, Upgrade]:
     return made
 
 
-def compare_drawn(name: str, upgrade: Upgrade, k: int, together: int = 1) -> Verdict:
-    """The verdict on the k-th pair of sessions; together: series that are corrected for together."""
+NOISE = {"quiet": (0.02, 0.02), "usual": (0.05, 0.05)}
+"""Standard deviations of requests, and of processes."""
+FACTORS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0)
+
+
+def powers() -> dict[str, Upgrade]:
+    """Slow-downs: of every budget, of three neighbours, of one, and of one measured in two processes."""
+    made: dict[str, Upgrade] = {}
+    for kind in ("everywhere", "at three", "at one", "at one, two processes"):
+        for noise, (sigma, process_sd) in NOISE.items():
+            for n in (6, 12, 40):
+                for factor in FACTORS:
+                    series = Scenario(n, sigma=sigma, process_sd=process_sd)
+                    upgrade = Upgrade(series, width=3 if kind == "at three" else 1)
+                    slower = {"throughout": factor} if kind == "everywhere" else {"somewhere": factor}
+                    processes = 2 if "two processes" in kind else 1
+                    made[f"slower/{kind}/{noise}/{n}/{factor:g}"] = replace(upgrade, processes=processes, **slower)
+    return made
+
+
+RIGHT = {"gone": "gone", "moved": "moved", "new": "new", "worse": "slower"}
+"""The verdict that says what became of a regime."""
+
+
+def moved_upgrades() -> dict[str, Upgrade]:
+    """Regimes of three budgets that changed, all budgets of the new stack measured, or a few."""
+    return {
+        f"changed/{becomes}, {factor}x, {'few' if few else 'all'} budgets/n{n}": Upgrade(
+            Scenario(n, process_sd=0.03, bumps=((factor, 3, "mid"),)), few=few, becomes=becomes
+        )
+        for becomes in RIGHT
+        for factor in (2, 5, 10)
+        for n in (12, 40)
+        for few in (False, True)
+    }
+
+
+def compare_drawn(name: str, upgrade: Upgrade, k: int) -> Verdict:
+    """The verdict on the k-th pair of sessions, one series by itself."""
     rng = np.random.default_rng([zlib.crc32(name.encode()), k])
-    sides: dict[str, Side] = {}
-    for series in range(together):
-        drawn = simulate(replace(upgrade.series, drift=0.0, process_sd=0.0, cold_share=0.0, disturbed_cells=0), rng)
-        order = rng.permutation(upgrade.series.n)
-        slower = np.full(upgrade.series.n, np.log(upgrade.throughout))
-        first = int(rng.integers(0, upgrade.series.n - upgrade.width + 1))
-        slower[first : first + upgrade.width] += np.log(upgrade.somewhere)
-        sides[f"old{series}"] = _session(drawn, upgrade, order, np.zeros(upgrade.series.n), 1.0, rng)
-        sides[f"new{series}"] = _session(drawn, upgrade, order, slower, upgrade.hot, rng, new=True)
-    pairs = [(f"old{series}", f"new{series}") for series in range(together)]
-    return compare_series_of(sides, pairs)[0][2]
+    s = upgrade.series
+    drawn = simulate(replace(s, drift=0.0, process_sd=0.0, cold_share=0.0, disturbed_cells=0), rng)
+    order = rng.permutation(s.n)
+    slower = np.full(s.n, np.log(upgrade.throughout))
+    first = int(rng.integers(0, s.n - upgrade.width + 1))
+    slower[first : first + upgrade.width] += np.log(upgrade.somewhere)
+    before, after = _regime_changes(drawn, upgrade)
+    old = _session(drawn, upgrade, order, before, 1.0, rng)
+    new = _session(drawn, upgrade, order, slower + after, upgrade.hot, rng, new=True)
+    return compare_series_of({"old": old, "new": new}, [("old", "new")])[0][2]
+
+
+def _regime_changes(drawn: Simulated, upgrade: Upgrade) -> tuple[Array, Array]:
+    """What to add to the log latencies of the old and of the new session, so that the regime becomes what it should."""
+    none = np.zeros(upgrade.series.n)
+    if not upgrade.becomes:
+        return none, none
+    (_, last), factor = drawn.truth.regimes[0], np.log(upgrade.series.bumps[0][0])
+    slow = np.where(drawn.truth.slow, factor, 0.0)
+    if upgrade.becomes == "worse":
+        return none, np.where(drawn.truth.slow, np.log(1.5), 0.0)
+    if upgrade.becomes == "gone":
+        return none, -slow
+    if upgrade.becomes == "new":
+        return -slow, none
+    by = 2 if last + 2 < upgrade.series.n else -2
+    return none, np.roll(slow, by) - slow
 
 
 def _session(
@@ -129,15 +187,19 @@ def _session(
 ) -> Side:
     """One session: every budget in a process of its own."""
     s = upgrade.series
-    logs = [drawn.again(i, s.repeats, rng) for i in range(s.n)]
-    offset = slower + rng.normal(0, s.process_sd, s.n) + (rng.random(s.n) < s.cold_share) * np.log(s.cold_factor)
+    offset = slower + (rng.random(s.n) < s.cold_share) * np.log(s.cold_factor)
     offset = offset + np.log1p(s.drift) * order / max(s.n - 1, 1) + rng.normal(0, upgrade.session_sd) + np.log(hot)
     disturbed = np.zeros(s.n, bool)
     for i in rng.choice(s.n, s.disturbed_cells, replace=False):
         offset[i] += np.log(rng.uniform(1.5, 4))
         disturbed[i] = upgrade.flagged
     kept = deciding(drawn, rng) if upgrade.few and new else np.arange(s.n)
-    repeats = tuple((logs[i] + offset[i],) for i in kept)
+    repeats = tuple(
+        tuple(
+            drawn.again(i, s.repeats, rng) + offset[i] + rng.normal(0, s.process_sd) for _ in range(upgrade.processes)
+        )
+        for i in kept
+    )
     n = len(kept)
     stops = (np.empty(0),) * n
     curve = Curve(GRIDS[s.n][kept], repeats, np.full(n, np.nan), np.zeros(n, np.int64), stops, disturbed[kept])
@@ -181,8 +243,3 @@ def resampled(file: Path, k: int) -> list[Verdict]:
 def recorded_files() -> list[Path]:
     """The recorded tables of the tests."""
     return sorted((Path(__file__).parents[2] / "tests" / "recorded").glob("*.parquet"))
-
-
-def recorded_series(file: Path) -> int:
-    """Series in a recorded table."""
-    return pl.read_parquet(file, columns=["series"])["series"].n_unique()

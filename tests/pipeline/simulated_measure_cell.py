@@ -1,8 +1,8 @@
 """Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
 
-The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. Of another day or stack
-the environment says SIMULATED_SLOW, such as 110-163, or empty for no regime; SIMULATED_PACE, by which every time is
-multiplied; and SIMULATED_DAY, text that makes other noise.
+The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. A stack whose name
+holds "upgraded" has its own slow budgets, by the length of the prompt. SIMULATED_SLOW in the environment overrules them,
+such as 110-163, or empty for no regime; SIMULATED_PACE multiplies every time.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -19,19 +20,23 @@ from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.tables import REQUESTS, write_table
 
 SLOW = (100, 163)
+NOWHERE = (0, 0)
+BEFORE = {5: SLOW, 9: SLOW, 13: NOWHERE}
+UPGRADED = {5: (132, 195), 9: NOWHERE, 13: (180, 230)}
+"""After the upgrade one regime has moved by 32 tokens, one is gone, and one is new."""
 
 
-def decode_s(axes: dict) -> float:
+def decode_s(axes: dict, slow: dict[int, tuple[int, int]] = BEFORE) -> float:
     """Seconds of decoding on the simulated device."""
     given = os.environ.get("SIMULATED_SLOW")
-    first, last = SLOW if given is None else map(int, given.split("-")) if given else (1, 0)
+    first, last = slow[axes["n_prompt"]] if given is None else map(int, given.split("-")) if given else NOWHERE
     factor = 10 if first <= axes["n_gen"] <= last else 1
     return 0.01 * float(os.environ.get("SIMULATED_PACE", "1")) * factor * axes["n_gen"]
 
 
 def simulate(cell: dict, machine: str, stack: str, decode_s: Callable[[dict], float] = decode_s) -> pl.DataFrame:
     """The requests of one fresh cell, decoding for ``decode_s`` of its axes with 1 % of noise."""
-    random.seed(cell_id(cell) + os.environ.get("SIMULATED_DAY", ""))
+    random.seed(cell_id(cell) + stack)
     axes = axes_of(cell)
     rows = []
     for request in range(cell["warmups"] + cell["repeats"]):
@@ -78,7 +83,8 @@ def main() -> None:
         "environment": {"chip": "simulated"},
         "wall_s": 1.0,
     }
-    table = simulate(cell, args.machine, args.stack)
+    slow = UPGRADED if "upgraded" in args.stack else BEFORE
+    table = simulate(cell, args.machine, args.stack, partial(decode_s, slow=slow))
     write_table(table, REQUESTS, Path(args.out), {"speedbump": json.dumps(record)})
     with Path("measured.log").open("a") as log:
         print(os.path.basename(args.out), file=log)  # noqa: PTH119

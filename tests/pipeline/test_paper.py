@@ -15,7 +15,7 @@ from speedbump.analyse.repeats import runs_to_repeat
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
-from speedbump.tables import CLAIMS, COMPARISONS, TABLES, read_table
+from speedbump.tables import CLAIMS, COMPARISONS, SERIES_CHANGES, TABLES, read_table
 
 from .conftest import ROOT, make_project
 from .simulated_paper import MACHINE, OLD_STACK, SLOW_ON_SMALL, SMALL_MACHINE, STACK, write_run
@@ -113,8 +113,10 @@ def test_a_bundle_joins_as_another_machine(small, tmp_path, monkeypatch):
     assert not [
         run for run in runs_to_repeat(Path("results/studies/small-paper")) if Path(run).resolve() not in project.runs
     ]
-    comparisons = table(project, "small-paper", COMPARISONS).filter(axis="machine")
-    assert comparisons["ratio"].to_list() == pytest.approx([1.0] * comparisons.height)
+    changes = table(project, "small-paper", SERIES_CHANGES)
+    assert not changes.is_empty()
+    assert changes["shift"].drop_nulls().to_list() == pytest.approx([1.0] * changes["shift"].count())
+    assert set(changes["verdict"]) <= {"unchanged", "can't tell"}
 
 
 def test_a_study_of_bundles_alone_measures_nothing(small, tmp_path):

@@ -1,99 +1,119 @@
-"""An upgrade's check through real Snakemake, on a simulated device whose regime moves, vanishes or stays."""
+"""A simulated upgrade through real Snakemake: one regime moves, one vanishes, one appears."""
 
+import importlib.util
 import json
+import re
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from .conftest import make_project
 
 pytestmark = pytest.mark.pipeline
-STUDY = "tests/studies/regime.yaml"
-OLD, NEW = (f"debian-12_torch-{version}_transformers-4.57.6" for version in ("2.9.0", "2.13.0"))
-CHECK = "results/studies/regime/check/upgrade.json"
-DECIDING = 9
+STUDY = "tests/studies/upgrade.yaml"
+OLD, NEW = "linux-6.1_torch-2.9.0_transformers-5.0.0", "linux-6.1_torch-2.10.0-upgraded_transformers-5.0.0"
+CPU = "Tiny GPT-2, for tests on the CPU"
+FOLDER = "results/studies/upgrade"
 
 
 @pytest.fixture(scope="module")
-def studied(tmp_path_factory):
-    """The study, measured and refined on the old stack."""
-    project = make_project(tmp_path_factory.mktemp("upgrade") / "project")
+def upgraded(tmp_path_factory):
+    """The project, and the jobs of the run after the upgrade."""
+    project = make_project(tmp_path_factory.mktemp("upgraded") / "project")
     shutil.copy2(Path(__file__).with_name("simulated_measure_cell.py"), project.root / "scripts/measure_cell.py")
-    machine = project.script(
-        "-c", "from speedbump.grid.machine import find_machine; print(find_machine())"
-    ).stdout.strip()
     for stack in (OLD, NEW):
-        file = project.root / "results" / "machines" / machine / f"{stack}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text('{"cpu": {"computes": true, "present": true}}')
-    outcome = run(project, OLD)
-    assert outcome.status == 0, outcome.text
-    return project
+        outcome = project.run("--config", f"stack={stack}", study=STUDY)
+        assert outcome.status == 0, outcome.text
+    return project, outcome
 
 
-def run(project, stack, *, check=False, **simulated):
-    options = ["--config", f"stack={stack}", *(["check=true"] if check else [])]
-    env = {f"SIMULATED_{name.upper()}": value for name, value in simulated.items()}
-    return project.run(*options, study=STUDY, env=env)
+def summary(project):
+    return json.loads((project.root / FOLDER / "site/summary.json").read_text())
 
 
-def measured(project):
-    return (project.root / "measured.log").read_text().splitlines()
+def test_only_the_new_stacks_cells_are_measured(upgraded):
+    _, outcome = upgraded
+    assert outcome.jobs["measure_cell"] == 24
 
 
-@pytest.mark.parametrize(
-    ("simulated", "word"),
-    [
-        ({}, "unchanged"),
-        ({"slow": "101-163"}, "moved"),
-        ({"slow": ""}, "gone"),
-        ({"pace": "1.5"}, "slower"),
-    ],
-)
-def test_a_few_cells_tell_what_became_of_the_regime(studied, tmp_path, simulated, word):
-    project = studied.copy(tmp_path / "project")
-    outcome = run(project, NEW, check=True, day="2", **simulated)
-    assert outcome.status == 0, outcome.text
-    assert outcome.jobs["measure_cell"] == DECIDING
-    (curve,) = json.loads((project.root / CHECK).read_text())["curves"]
-    assert curve["verdict"] == word, curve
-    assert f"Tiny GPT-2, for tests on the CPU: {word}: " in outcome.text
-
-
-def test_the_cost_is_said_before_it_starts(studied):
-    outcome = studied.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY)
-    assert f"the check: {DECIDING} cells, 0 done, about 9 s left" in outcome.text
-    cells = len(set(measured(studied)))
-    assert f"the full run: {cells} cells, 0 done, about {cells} s left" in outcome.text
-
-
-def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(studied, tmp_path):
-    project = studied.copy(tmp_path / "project")
-    folder = project.root / "results/studies/regime"
-    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-    old = len(measured(project))
-    assert run(project, NEW, check=True, slow="101-163").status == 0
-    assert {file: file.read_bytes() for file in before} == before
-    assert run(project, NEW, check=True, slow="101-163").jobs == {}
-    outcome = run(project, NEW, slow="101-163")
-    assert outcome.status == 0, outcome.text
-    new = measured(project)[old:]
-    assert len(set(new)) == len(new) == DECIDING + outcome.jobs["measure_cell"]
-    summary = json.loads((folder / "site/summary.json").read_text())
-    (regime,) = next(curve for curve in summary["curves"] if curve["stack"] == NEW)["regimes"]
-    assert (regime["onset_low"], regime["onset_high"]) == (100, 101)
-    cells = {
-        Path(run).stem
-        for run in json.loads((folder / "lists/collect_requests.json").read_text())["experiments"]["scan"]
+def test_the_report_says_what_became_of_each_regime(upgraded):
+    project, outcome = upgraded
+    told = summary(project)
+    changes = {change["name"]: change for change in told["changes"]}
+    assert {name: change["verdict"] for name, change in changes.items()} == {
+        f"{CPU} (prompt 13)": "new",
+        f"{CPU} (prompt 5)": "moved",
+        CPU: "gone",
     }
-    assert {name.removesuffix(".parquet") for name in new} == cells, "every cell of the check is in the full study"
-    assert run(project, NEW, slow="101-163").jobs == {}
+    moved, gone, new = (changes[f"{CPU}{prompt}"]["sentence"] for prompt in (" (prompt 5)", "", " (prompt 13)"))
+    assert gone == "The regime from 128 to 160 tokens is gone."
+    assert moved == (
+        "The regime from 128 to 160 tokens now begins 1 to 63 tokens later and ends 1 to 63 tokens later: it is from "
+        "160 to 192 tokens."
+    )
+    assert new.startswith("A new slow regime from 192 to 224 tokens, ")
+    sentence = (
+        "torch 2.10.0-upgraded against torch 2.9.0: of 3 curves, 1 has a new slow regime, 1 has a slow regime that "
+        "moved and 1 has lost a slow regime"
+    )
+    assert told["upgrade"] == sentence
+    assert sentence in outcome.text, "said at the end of the run"
+    page = (project.root / FOLDER / "site/index.html").read_text()
+    assert sentence[1:] in page.replace('<span class="whole">', "").replace("</span>", "")
+    assert moved in page
 
 
-def test_without_an_earlier_stack_it_is_one_line(fresh):
-    outcome = fresh.run("--config", "check=true", study=STUDY)
-    assert outcome.status != 0
-    assert "Traceback" not in outcome.text
-    (line,) = [line for line in outcome.text.splitlines() if line.startswith("speedbump: check")]
-    assert "no earlier stack of the study regime is measured on this machine" in line
+def test_the_gate_fails_for_what_is_worse_alone(upgraded):
+    project, _ = upgraded
+    done = project.script("scripts/gate.py", FOLDER)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1, done.stderr
+    assert len(lines) == 2, lines
+    assert lines[0].startswith(f"slower: {CPU} (prompt 13): new slow regime at 192–224 tokens, ")
+    assert lines[1].startswith(f"slower: {CPU} (prompt 5): slower at 192 tokens, ")
+    assert project.script("scripts/gate.py", FOLDER, "--pair", "upgraded", "2.9.0").returncode == 3
+
+
+def test_budgets_that_did_not_change_are_not_said_to(upgraded):
+    project, _ = upgraded
+    budgets = pl.read_parquet(project.root / FOLDER / "budget_changes.parquet")
+    assert budgets.height == 24
+    assert budgets.filter(change="slower")["n_gen"].sort().to_list() == [192, 192, 224]
+    assert budgets.filter(change="faster")["n_gen"].sort().to_list() == [128, 128, 160]
+
+
+def test_an_upgrade_that_changes_nothing_passes(upgraded, tmp_path):
+    project = upgraded[0].copy(tmp_path / "project")
+    outcome = project.run("--config", f"stack={NEW.replace('2.10.0', '2.11.0')}", study=STUDY)
+    assert outcome.status == 0, outcome.text
+    told = summary(project)
+    assert told["upgrade"].endswith("of 3 curves, 3 are unchanged")
+    assert len([change for change in told["changes"] if change["newest"]]) == 3
+    assert project.script("scripts/gate.py", FOLDER).returncode == 0
+    assert project.script("scripts/gate.py", FOLDER, "--pair", "2.9.0", "2.11.0").returncode == 1
+
+
+def test_a_real_double_run_finds_no_change(measured, tmp_path):
+    """The installed transformers measured again under another version number: a stack against itself."""
+    project = measured.copy(tmp_path / "project")
+    real = importlib.util.find_spec("transformers").submodule_search_locations[0]
+    shadow = tmp_path / "site" / "transformers"
+    shadow.mkdir(parents=True)
+    for entry in Path(real).iterdir():
+        if entry.name == "__init__.py":
+            text, count = re.subn(r'^__version__ = ".*"', '__version__ = "99.1.2"', entry.read_text(), flags=re.M)
+            assert count == 1
+            (shadow / entry.name).write_text(text)
+        else:
+            (shadow / entry.name).symlink_to(entry)
+    outcome = project.run(env={"PYTHONPATH": str(shadow.parent)})
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["measure_cell"] == 3
+    folder = project.root / "results/studies/tiny"
+    budgets = pl.read_parquet(folder / "budget_changes.parquet")
+    assert budgets["n_gen"].to_list() == [8, 16, 24]
+    assert not budgets["change"].is_in(["slower", "faster"]).any()
+    assert pl.read_parquet(folder / "series_changes.parquet")["verdict"].item() in ("unchanged", "can't tell")
+    assert project.script("scripts/gate.py", "results/studies/tiny").returncode in (0, 3)

@@ -64,7 +64,10 @@ def test_what_became_faster_passes(tmp_path: Path) -> None:
 
 def test_one_stack_is_nothing_to_compare(tmp_path: Path) -> None:
     build(simulate(tmp_path, [Line()]))
-    assert gate(tmp_path) == (3, ["nothing to compare: the study has one stack on each machine"])
+    assert gate(tmp_path) == (
+        3,
+        ["nothing to compare: no curve was measured under two stacks of one machine, the older named first"],
+    )
 
 
 def test_what_cannot_be_told_is_neither_passed_nor_failed(tmp_path: Path) -> None:

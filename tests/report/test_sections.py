@@ -8,7 +8,7 @@ import simulated
 from building import REFERENCE
 from simulated import Line, Slow, simulate
 
-from speedbump.report.changes import changes_between_machines, changes_between_stacks, upgrade_sentence
+from speedbump.report.changes import changes_between_stacks, every_change, upgrade_sentence
 from speedbump.report.drawing import curve_datasets, draw_study
 from speedbump.report.published import read_published
 from speedbump.report.section import Section
@@ -196,8 +196,8 @@ def test_one_stack_has_no_section_of_stacks(tmp_path: Path) -> None:
     assert changes_between_stacks(study) == []
     assert upgrade_sentence([]) == ""
     assert sections(study)["stacks"].empty.startswith("Filled by")
-    (change,) = changes_between_machines(study)
-    assert change.word == "unchanged"
+    (change,) = every_change(study)
+    assert (change.word, change.between_stacks) == ("unchanged", False)
 
 
 def test_history_over_three_stacks(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ assert set(PHRASES) == set(CHANGE_WORDS)
 class Change:
     """A curve in two places. row: of tables.SERIES_CHANGES; regimes, budgets: of the tables of those names.
 
-    titles: of the two stacks, or machines, in as few words as tell them apart.  newest: between the two newest
-    stacks of the machine.
+    titles: of the two stacks, or machines, in as few words as tell them apart.  between_stacks: of one machine.
+    neighbours: no other stack lies between the two.  newest: they are the two newest stacks of the machine.
     """
 
     old: Curve
@@ -40,6 +40,8 @@ class Change:
     regimes: Sequence[dict[str, Any]]
     budgets: Sequence[dict[str, Any]]
     titles: tuple[str, str]
+    between_stacks: bool
+    neighbours: bool
     newest: bool
 
     @property
@@ -57,46 +59,21 @@ class Change:
         return spoken_without(self.new, own.get(self.row["new_stack"], "") or None)
 
 
-def changes_between_stacks(study: Study) -> list[Change]:
-    """Every curve under every two neighbouring stacks of a machine, the worst change first."""
-    titles = stack_titles({curve.row["stack"] for curve in study.curves})
-    following = _following(study)
-    found = [
-        change
-        for change in _every(study, titles)
-        if following.get((change.row["new_machine"], change.row["new_stack"])) == change.row["old_stack"]
-        and change.row["old_machine"] == change.row["new_machine"]
-    ]
-    return sorted(found, key=_rank)
-
-
-def changes_between_machines(study: Study) -> list[Change]:
-    """Every curve on every two machines."""
-    return sorted((c for c in _every(study, {}) if c.row["old_machine"] != c.row["new_machine"]), key=_rank)
-
-
-def _rank(change: Change) -> tuple[Any, ...]:
-    return (not change.newest, CHANGE_WORDS.index(change.word), -abs((change.row["shift"] or 1.0) - 1), change.new.key)
-
-
-def _following(study: Study) -> dict[tuple[str, str], str]:
-    """The stack before each, by machine and stack."""
+def every_change(study: Study) -> list[Change]:
+    """Of every curve, between every two stacks of a machine, and every two machines; the worst of the newest first."""
     stacks: dict[str, set[str]] = defaultdict(set)
     for curve in study.curves:
         stacks[curve.row["machine"]].add(curve.row["stack"])
-    return {
-        (machine, new): old for machine, own in stacks.items() for old, new in pairwise(sorted(own, key=stack_order))
-    }
-
-
-def _every(study: Study, titles: dict[str, str]) -> list[Change]:
+    ordered = {machine: sorted(own, key=stack_order) for machine, own in stacks.items()}
+    titles = stack_titles({curve.row["stack"] for curve in study.curves})
     curves = {curve.series: curve for curve in study.curves}
-    newest = dict(sorted(_following(study), key=lambda place: stack_order(place[1])))
     regimes, budgets = (_by_pair(frame) for frame in (study.regime_changes, study.budget_changes.sort("n_gen")))
     found = []
     for row in study.series_changes.iter_rows(named=True):
         pair = (row["old"], row["new"])
-        places = tuple(titles.get(row[f"{side}_stack"], row[f"{side}_machine"]) for side in ("old", "new"))
+        between_stacks = row["old_machine"] == row["new_machine"]
+        places = (row["old_stack"], row["new_stack"])
+        of_machine = list(pairwise(ordered[row["new_machine"]]))
         found.append(
             Change(
                 curves[row["old"]],
@@ -104,11 +81,22 @@ def _every(study: Study, titles: dict[str, str]) -> list[Change]:
                 row,
                 regimes.get(pair, []),
                 budgets.get(pair, []),
-                (places[0], places[1]),
-                newest.get(row["new_machine"]) == row["new_stack"],
+                (titles[places[0]], titles[places[1]]) if between_stacks else (row["old_machine"], row["new_machine"]),
+                between_stacks,
+                between_stacks and places in of_machine,
+                between_stacks and places == of_machine[-1],
             )
         )
-    return found
+    return sorted(found, key=_rank)
+
+
+def changes_between_stacks(study: Study) -> list[Change]:
+    """Those between two neighbouring stacks of a machine."""
+    return [change for change in every_change(study) if change.neighbours]
+
+
+def _rank(change: Change) -> tuple[Any, ...]:
+    return (not change.newest, CHANGE_WORDS.index(change.word), -abs((change.row["shift"] or 1.0) - 1), change.new.key)
 
 
 def _by_pair(frame: pl.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 import speedbump
-from speedbump.report.changes import Change, changes_between_machines, changes_between_stacks, upgrade_sentence
+from speedbump.report.changes import Change, changes_between_stacks, every_change, upgrade_sentence
 from speedbump.report.coverage import outcomes
 from speedbump.report.curves import SERIES_AXES, Curve
 from speedbump.report.sections.workload import judge
@@ -32,25 +32,18 @@ def summarise(study: Study) -> dict[str, Any]:
         "environments": study.environments,
         "workload": [{"name": one.name, **asdict(one.estimate), "replay": one.replay} for one in judge(study)],
         "upgrade": upgrade_sentence(changes_between_stacks(study)) or None,
-        "changes": [
-            _change(change, pair)
-            for pair, changes in (
-                ("stacks", changes_between_stacks(study)),
-                ("machines", changes_between_machines(study)),
-            )
-            for change in changes
-        ],
+        "changes": [_change(change) for change in every_change(study)],
         "curves": [_curve(curve) for curve in study.curves],
     }
 
 
-def _change(change: Change, between: str) -> dict[str, Any]:
+def _change(change: Change) -> dict[str, Any]:
     """A row of series_changes with its regimes, and the lengths that changed."""
     row = {key: value for key, value in change.row.items() if key != "sentence"}
     apart = ("old", "new")
     return {
         "name": change.name,
-        "between": between,
+        "between": "stacks" if change.between_stacks else "machines",
         "newest": change.newest,
         "sentence": sentence(change.sentence),
         **row,

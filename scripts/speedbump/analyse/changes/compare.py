@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from speedbump.analyse.changes.contrast import UNKNOWN, Contrast, Estimate, Side, contrast
-from speedbump.analyse.changes.extents import own_states, speaks_for_itself, states_against_old
+from speedbump.analyse.changes.extents import States, own_states, speaks_for_itself, states_against_old
 from speedbump.analyse.changes.matching import RegimeChange, pair_regimes
 from speedbump.analyse.changes.places import SERIES_AXES, Place, pair_places, pair_series
 from speedbump.analyse.changes.verdict import Tested, Verdict, holm, judge_change, limits, p_values
-from speedbump.analyse.curve import QUIET_SD, read_curves
+from speedbump.analyse.curve import QUIET_SD, Array, read_curves
 from speedbump.analyse.segments import dissect
 from speedbump.analyse.tokens import common_tokens
 from speedbump.tables import BUDGET_CHANGES, REGIME_CHANGES, SERIES_CHANGES, Table
@@ -89,13 +89,21 @@ def compare_series_of(
 
 
 def _test(old: Side, new: Side) -> Tested:
-    own = own_states(new.anatomy)
-    slow = np.array([word == "slow" for word in own.word], bool)
-    itself = speaks_for_itself(old.anatomy, new.anatomy)
-    between = contrast(old, new, slow if itself else np.zeros(len(slow), bool))
-    states = own if itself else states_against_old(old, new, between)
+    """Everything before the correction for many tests."""
+    reading = new.anatomy.reading
+    between = contrast(old, new, np.zeros(new.anatomy.curve.n, bool) if reading is None else reading.slow)
+    if speaks_for_itself(old.anatomy, new.anatomy):
+        states = own_states(new.anatomy)
+    else:
+        slow = np.isin(new.anatomy.curve.budget, _slow(states_against_old(old, new, between)))
+        between = contrast(old, new, slow)
+        states = states_against_old(old, new, between)
     before = own_states(old.anatomy)
     return Tested(between, before, states, pair_regimes(before, states, between), np.empty(0))
+
+
+def _slow(states: States) -> Array:
+    return np.asarray(states.budget[[word == "slow" for word in states.word]])
 
 
 def _sentinels(requests: pl.DataFrame) -> dict[str, Estimate]:

@@ -58,7 +58,7 @@ class Contrast:
     """The budgets that both have, m of them. Arrays have shape (m,); log ratios are new over old.
 
     old, new: their indices in the two curves.
-    log_ratio, variance: of the centres; where one is a lower bound, of that.
+    log_ratio, variance: of the centres; where one is a lower bound, of that.  new_variance: of the new centre alone.
     bound: 0; 1 where the new latency is a lower bound, -1 where the old one is, 2 where both are.
     reference: budgets read as normal in both, from which ``shift`` is learnt.
     disturbed: every process of it was flagged, on one side at least.
@@ -73,6 +73,7 @@ class Contrast:
     new: Indices
     log_ratio: Array
     variance: Array
+    new_variance: Array
     bound: Indices
     reference: Flags
     disturbed: Flags
@@ -108,7 +109,7 @@ def p_value(log_ratio: Array, variance: Array, df: float, bound: Indices) -> Arr
 
 
 def contrast(old: Side, new: Side, slow_in_new: Flags) -> Contrast:
-    """The contrast of two series. slow_in_new: the new curve's budgets that it shows as slow by itself.
+    """The contrast of two series. slow_in_new: the new curve's budgets that may be slow, and are no reference.
 
     A latency's error is that of its repeats and that of its process. One process a budget does not show the
     latter, but the ratios do: those of normal budgets scatter around their middle by both. So the process' variance
@@ -130,8 +131,9 @@ def contrast(old: Side, new: Side, slow_in_new: Flags) -> Contrast:
     reference = a.normal[i] & ~slow_in_new[j] & (bound == 0)
     if (reference & ~disturbed).sum() >= reference.sum() / 2:
         reference = reference & ~disturbed
-    repeats = _of_repeats(a)[i] + _of_repeats(b)[j]
-    process = _of_process(a)[i] + _of_process(b)[j]
+    new_repeats, new_process = _of_repeats(b)[j], _of_process(b)[j]
+    repeats = _of_repeats(a)[i] + new_repeats
+    process = _of_process(a)[i] + new_process
     shift, scale, freedom = _learn_shift(log_ratio[reference], repeats[reference], process[reference])
     process = np.where(slow & slow_in_new[j], np.maximum(process, SLOW_SD**2), process)
     variance = repeats + scale * process + 2 * SESSION_SD**2 + np.where(disturbed, DISTURBED_SD**2, 0.0)
@@ -140,7 +142,8 @@ def contrast(old: Side, new: Side, slow_in_new: Flags) -> Contrast:
     shift_p = _both_speak(np.array([shift.value]), np.array([shift.variance]), drift, df, np.zeros(1, np.int64))[0]
     chance = _chance(a, b, i, j, log_ratio, reference, shift, p)
     return Contrast(
-        budget, i, j, log_ratio, variance, bound, reference, disturbed, shift, drift, df, p,
+        budget, i, j, log_ratio, variance, new_repeats + scale * new_process,
+        bound, reference, disturbed, shift, drift, df, p,
         1.0 if np.isnan(shift_p) else float(shift_p), chance,
     )  # fmt: skip
 

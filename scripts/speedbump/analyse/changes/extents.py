@@ -86,7 +86,7 @@ def states_against_old(old: Side, new: Side, between: Contrast) -> States:
     if expectation is None or np.isnan(between.shift.value):
         return States(between.budget, ["unclear"] * len(between.budget), (), against_old=True)
     beyond = new.anatomy.summary.centre[between.new] - expectation.log_latency[between.old] - between.shift.value
-    error = np.sqrt(between.variance + expectation.variance[between.old])
+    error = np.sqrt(between.new_variance + expectation.variance[between.old] + between.shift.variance)
     word = np.full(len(beyond), "unclear", object)
     word[(beyond > math.log(SLOW_FROM)) & (beyond - _SURE * error > math.log(CLEARLY))] = "slow"
     is_bound = new.anatomy.curve.censored[between.new]

@@ -92,10 +92,11 @@ def follow_regime(
     inside = np.flatnonzero(pairing.inside)
     if pairing.new is None:
         assert pairing.old is not None
-        states = {new.at(between.budget[k]) for k in inside}
+        states = [new.at(between.budget[k]) for k in inside]
         if not len(inside):
             return RegimeChange(pairing, "can't tell", why="nothing was measured inside it")
-        if states == {"normal"} and (words[inside] == "faster").any():
+        mostly_normal = "slow" not in states and states.count("normal") > len(states) / 2
+        if mostly_normal and (words[inside] == "faster").any():
             return RegimeChange(pairing, "gone")
         return RegimeChange(pairing, "can't tell", why=_doubt(words[inside], "whether it is gone"))
     if pairing.old is None:
@@ -105,16 +106,19 @@ def follow_regime(
             return RegimeChange(pairing, "new")
         return RegimeChange(pairing, "can't tell", why=_doubt(words[inside], "whether it is new"))
     moves: list[Move] = []
+    doubted = False
     for place in (_onset, _recovery):
         before = place(pairing.old)
         move = _move(before, place(pairing.new))
-        if move is not None and not _is_shown(move, before, between.budget, words):
-            return RegimeChange(pairing, "can't tell", why="its edges differ by less than the noise of single budgets")
-        moves.append(move)
+        shown = move is not None and _is_shown(move, before, between.budget, words)
+        doubted |= move is not None and not shown
+        moves.append(move if shown else None)
     if any(moves):
         return RegimeChange(pairing, "moved", moves[0], moves[1])
     if factor_changed:
         return RegimeChange(pairing, "slower" if pairing.factor.value > 0 else "faster")
+    if doubted:
+        return RegimeChange(pairing, "can't tell", why="its edges differ by less than the noise of single budgets")
     return RegimeChange(pairing, "same")
 
 

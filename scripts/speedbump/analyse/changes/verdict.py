@@ -11,7 +11,7 @@ from speedbump.analyse.changes.matching import Move, Pairing, RegimeChange, foll
 
 LEAST_CHANGE = 1.05
 """A smaller change is called unchanged, whatever its interval: nobody would notice it."""
-UNSEEN_SHIFT = 1.3
+UNSEEN_SHIFT = 1.5
 """Where the trend could have slowed down by this unseen, nothing found is no "unchanged"."""
 UNSEEN_BUDGET = 3.0
 """The same of a single budget."""
