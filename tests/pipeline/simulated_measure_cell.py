@@ -1,7 +1,7 @@
 """Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
 
 The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. A stack whose name
-holds "upgraded" has its own slow budgets, by the length of the prompt. SIMULATED_SLOW in the environment overrules them,
+holds "upgraded" has its own slow budgets, by the length of the prompt. SIMULATED_SLOW in the environment overrules it,
 such as 110-163, or empty for no regime; SIMULATED_PACE multiplies every time.
 """
 
