@@ -18,6 +18,7 @@ rule all:
     default_target: True
     input:
         f"{OUT}/upgrade.json" if CHECK else f"{OUT}/site/index.html",
+        MADE,
 
 
 for name in GRID.cells:
@@ -27,6 +28,7 @@ for name in GRID.cells:
             name
         input:
             lambda wildcards, name=name: files_of(name),
+            MADE,
 
 
 onsuccess:

@@ -16,7 +16,7 @@ rule collect_requests:
         library=library("analyse"),
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
-        environments=[str(definition.record) for definition in LISTED if not PARTIAL or definition.record.exists()],
+        environments=RECORDS,
         bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),

@@ -14,7 +14,7 @@ from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.devices import recall_devices
 from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
 from speedbump.grid.expansion import expand_study
-from speedbump.grid.machine import find_machine
+from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
@@ -51,19 +51,27 @@ def say(line):
         print(f"speedbump: {line}", file=sys.stderr, flush=True)
 
 
+def find_devices():
+    """Which compute here; for stacks that are not made yet, which may."""
+    own = recall_devices(Path(DEVICES), probe_devices, say)
+    return {device: own.get(device, False) or bool(LISTED) and there for device, there in possible_devices().items()}
+
+
 STUDY_FILE = os.path.relpath(workflow.configfiles[-1])
 
 try:
     if len(workflow.configfiles) > 1:
         raise StudyError("--configfile: two studies at once would be merged into one; give one")
     CALL = read_call(config)
+    if CALL.check and CALL.partial:
+        raise StudyError("--config: check and partial make two different reports; give one")
     STUDY = read_study(config, STUDY_FILE, reserved=TARGETS)
     MODELS = load_models(Path(STUDY.models))
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
     DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), probe_devices, say))
     LISTED = list_environments(STUDY, STUDY_FILE, MACHINE)
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, find_devices)
     RUNS = f"results/runs/{MACHINE}"
     WHOLE = f"results/studies/{STUDY.study}"
     PLANS = f"{WHOLE}/plans/{MACHINE}"
@@ -73,6 +81,9 @@ except (StudyError, ModelError, StackError) as mistake:
 
 PARTIAL = CALL.partial
 OUT = f"{WHOLE}/partial" if PARTIAL else f"{WHOLE}/check" if CHECK else WHOLE
+RECORDS = [str(listed.record) for listed in LISTED if not PARTIAL or listed.record.exists()]
+# Targets ask for environments themselves: Snakemake does not make what is missing between files that are there.
+MADE = [] if PARTIAL else [str(path) for listed in LISTED for path in (listed.record, listed.folder)]
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}  # canonical JSON of every known cell by its id
@@ -159,7 +170,12 @@ def take_up_listed():
     """Stacks whose environments are made, each with the cells that its devices can measure."""
     for _, made in usable(LISTED):
         if made.stack not in GRIDS:
-            take_up(made.stack, expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes).cells)
+            try:
+                cells = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes).cells
+            except StudyError as mistake:
+                say(f"{made.title} measures nothing: {mistake}")
+                cells = {name: [] for name in GRID.cells}
+            take_up(made.stack, cells)
 
 
 def measured_stacks():

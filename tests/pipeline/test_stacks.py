@@ -1,6 +1,7 @@
 """A study that lists stacks: real environments, made, measured, kept. Some minutes, most of them pip's."""
 
 import json
+import shutil
 
 import polars as pl
 import pytest
@@ -95,3 +96,15 @@ def test_what_a_listed_stack_has_measured_stays_when_it_is_taken_off_the_list(ma
     assert not {"make_stack", "measure_cell"} & set(outcome.jobs)
     assert table(project, "requests")["stack"].n_unique() == 2
     assert table(project, "faults").height == 0
+
+
+def test_an_environment_that_was_deleted_is_made_again_and_nothing_measured_again(made):
+    project, _ = made
+    project.edit(STUDY, "5.24.0", "0.0.99")
+    project.run(study=STUDY)
+    shutil.rmtree(
+        next(file.with_suffix("") for file, record in records(project).items() if "0.0.99" in record["title"])
+    )
+    outcome = project.run(study=STUDY)
+    assert outcome.jobs["make_stack"] == 1
+    assert outcome.jobs["measure_cell"] == 0

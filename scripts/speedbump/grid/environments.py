@@ -52,6 +52,10 @@ class Definition:
         return ENVIRONMENTS / f"{self.name}.json"
 
     @property
+    def folder(self) -> Path:
+        return ENVIRONMENTS / self.name
+
+    @property
     def requirements(self) -> tuple[str, ...]:
         return (f"torch=={self.torch}", f"transformers=={self.transformers}", *self.packages)
 
