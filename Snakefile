@@ -31,6 +31,10 @@ for name in GRID.cells:
             MADE,
 
 
+onstart:
+    list_work()
+
+
 onsuccess:
     site_was_asked_for = not set(workflow.dag_settings.targets) - {"all"}
     if site_was_asked_for and "SPEEDBUMP_VERDICT" not in os.environ:

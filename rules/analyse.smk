@@ -1,10 +1,12 @@
 # In: the runs of every experiment.
-# Out: the study's tables: requests, cells, faults, memory samples; budgets, series, regimes; comparisons; changes; claims.
+# Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
+# changes; claims; hypotheses, growth, mitigations, predictions.
 
-COLLECTED = ("requests", "cells", "faults", "memory_samples")
+COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
 CHANGES = ("series_changes", "regime_changes", "budget_changes")
-TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims")
+JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
+TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims", *JUDGED)
 BUNDLES = [] if CHECK else STUDY.bundles
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
@@ -25,7 +27,7 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), partial=PARTIAL),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",
@@ -41,7 +43,8 @@ rule collect_requests:
     shell:
         f"{PYTHON}"
         " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
-        " --environments {input.environments:q} --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
+        " --environments {input.environments:q} --bundles {params.bundles:q} --origin {params.origin:q}"
+        " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 
@@ -115,6 +118,28 @@ rule check_claims:
     shell:
         f"{PYTHON}"
         " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
+        f" {SHOW_LOG}"
+
+
+rule judge_hypotheses:
+    """Judge why curves are slow, where the study has arms that tell; predict onsets from the allocator's pool."""
+    input:
+        script="scripts/judge_hypotheses.py",
+        library=library("analyse"),
+        tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
+        models=sorted(str(file) for folder in {"config/models", STUDY.models} for file in Path(folder).glob("*.yaml")),
+        reference=REFERENCE,
+    output:
+        tables=expand(f"{OUT}/{{table}}.parquet", table=JUDGED),
+    log:
+        f"{OUT}/logs/judge_hypotheses.log",
+    params:
+        folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
+        models=sorted({"config/models", STUDY.models}),
+    shell:
+        f"{PYTHON}"
+        " {input.script:q} {params.folder:q} --models {params.models:q} --reference config/reference"
+        " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
-from speedbump.grid.cells import canonical, cell_id
-from speedbump.grid.devices import recall_devices
+from speedbump.grid.around import around_in_words, place_around
+from speedbump.grid.cells import canonical, cell_id, takes_all
+from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine, possible_devices
@@ -22,19 +23,20 @@ from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
 from speedbump.grid.upgrade import ROUND as CHECKED, choose_check, describe_check, write_check
-from speedbump.grid.work import describe_study, describe_work, write_work
+from speedbump.grid.work import describe_study, describe_work, survey_runs, write_work
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
     "all",
-    "measure_cell",
     "make_stack",
+    "measure_cell",
     "plan_refinement",
     "collect_requests",
     "segment_regimes",
     "compare_series",
     "compare_stacks",
     "check_claims",
+    "judge_hypotheses",
     "check_upgrade",
     "copy_workload",
     "draw_charts",
@@ -53,7 +55,7 @@ def say(line):
 
 def find_devices():
     """Which compute here; for stacks that are not made yet, which may."""
-    own = recall_devices(Path(DEVICES), probe_devices, say)
+    own = recall_devices(Path(DEVICES), PROBE, say)
     return {device: own.get(device, False) or bool(LISTED) and there for device, there in possible_devices().items()}
 
 
@@ -65,18 +67,19 @@ try:
     CALL = read_call(config)
     if CALL.check and CALL.partial:
         raise StudyError("--config: check and partial make two different reports; give one")
-    STUDY = read_study(config, STUDY_FILE, reserved=TARGETS)
-    MODELS = load_models(Path(STUDY.models))
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
-    DEVICES = f"results/machines/{MACHINE}/{STACK}.json"
+    STUDY, CENTRE = place_around(read_study(config, STUDY_FILE, reserved=TARGETS), STUDY_FILE, MACHINE, STACK)
+    MODELS = load_models(Path(STUDY.models))
+    DEVICES = str(devices_file(MACHINE, STACK))
+    PROBE = None if CALL.machine or CALL.stack else probe_devices
     LISTED = list_environments(STUDY, STUDY_FILE, MACHINE)
     GRID = expand_study(STUDY, STUDY_FILE, MODELS, find_devices)
     RUNS = f"results/runs/{MACHINE}"
     WHOLE = f"results/studies/{STUDY.study}"
     PLANS = f"{WHOLE}/plans/{MACHINE}"
     CHECK = choose_check(STUDY, GRID.cells, Path(WHOLE), Path(RUNS), Path(PLANS), STACK) if CALL.check else None
-except (StudyError, ModelError, StackError) as mistake:
+except (StudyError, ModelError, StackError, DevicesError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 PARTIAL = CALL.partial
@@ -87,7 +90,7 @@ MADE = [] if PARTIAL else [str(path) for listed in LISTED for path in (listed.re
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}  # canonical JSON of every known cell by its id
-FILES = {}  # and by its run's file
+FILES = {}  # and by experiment and its run's file
 SCAN = {}  # run files that a stack's refinement starts from, by stack and experiment
 GRIDS = {}  # cells of every experiment by stack; of a listed one once its environment is made
 
@@ -119,32 +122,49 @@ def parameters(cell):
     return CELLS[cell]
 
 
+def device_of(cell):
+    """The device in a cell's id."""
+    return cell.split(".")[-3]
+
+
+def turn_of(cell):
+    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
+    if not STUDY.blocks:
+        return measuring_order(cell, STUDY.protocol.seed)
+    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
+
+
 def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or for a CPU cell all, which Snakemake cuts to its limit."""
-    return 1_000_000 if cell.split(".")[-3] == "cpu" else 1
+    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
+    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
-def run_file(cell, stack):
-    """File of the cell's run; from now on measure_cell knows its parameters."""
+def run_file(experiment, cell, stack):
+    """File of a run of an experiment; from now on measure_cell knows its cell's parameters."""
     name = cell_id(cell)
+    CELLS[name] = canonical(cell)
     file = f"{RUNS}/{stack}/{name}.parquet"
-    CELLS[name] = FILES[file] = canonical(cell)
+    FILES.setdefault(experiment, {})[file] = CELLS[name]
     return file
 
 
+def survey():
+    """What is measured of all that is known."""
+    return survey_runs([file for files in FILES.values() for file in files], MODELS)
+
+
 def list_work():
-    """For the progress lines."""
-    write_work(Path(WORK), FILES, MODELS)
+    """For the progress lines: the cells of the experiments that are asked for."""
+    asked = set(workflow.dag_settings.targets)
+    chosen = asked if asked and asked <= set(FILES) else FILES
+    cells = {file: cell for name in chosen for file, cell in FILES[name].items()}
+    write_work(Path(WORK), cells, survey(), MODELS)
 
 
 def refined(experiment, stack, round):
     """Run files that a plan adds to an experiment."""
-    known = len(FILES)
     cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
-    files = [run_file(cell, stack) for cell in cells]
-    if len(FILES) > known:
-        list_work()
-    return files
+    return [run_file(experiment, cell, stack) for cell in cells]
 
 
 def plan_of(experiment, stack, round):
@@ -157,7 +177,7 @@ def take_up(stack, cells):
     to the scan; what it only asked for does not.
     """
     GRIDS[stack] = cells
-    SCAN[stack] = {name: [run_file(cell, stack) for cell in own] for name, own in cells.items()}
+    SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
     for name in cells:
         if Path(plan_of(name, stack, CHECKED)).exists():
             SCAN[stack][name] += [file for file in refined(name, stack, CHECKED) if Path(file).exists()]
@@ -183,7 +203,10 @@ def measured_stacks():
     if LISTED and not PARTIAL:
         for definition in LISTED:
             checkpoints.make_stack.get(environment=definition.name)
+        known = len(GRIDS)
         take_up_listed()
+        if len(GRIDS) > known:
+            list_work()
     return list(GRIDS)
 
 
@@ -211,13 +234,11 @@ try:
     elif CHECK:
         write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)
         GRIDS[STACK] = GRID.cells
-        SCAN[STACK] = {name: [run_file(cell, STACK) for cell in cells] for name, cells in CHECK.cells.items()}
+        SCAN[STACK] = {name: [run_file(name, cell, STACK) for cell in cells] for name, cells in CHECK.cells.items()}
     else:
         take_up(STACK, GRID.cells)
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
-
-list_work()
 
 
 def files_of(experiment):
@@ -235,11 +256,25 @@ def files_after(experiment, stack, rounds):
             checkpoints.plan_refinement.get(stack=stack, experiment=experiment, round=round)
         elif not Path(plan_of(experiment, stack, round)).exists():
             break
+        known = len(CELLS)
         new = refined(experiment, stack, round)
         if not new:
             break
+        if len(CELLS) > known:
+            list_work()
         files += new
     return files
+
+
+def describe_stacks(stacks):
+    """What is left to measure on all of them, a line an experiment."""
+    grid = {name: cells * len(stacks) for name, cells in GRID.cells.items()}
+    files = {
+        name: [f"{RUNS}/{stack}/{cell_id(cell)}.parquet" for stack in stacks for cell in cells]
+        for name, cells in GRID.cells.items()
+    }
+    known = survey_runs([file for own in files.values() for file in own], MODELS)
+    return describe_work(grid, files, known, MODELS)
 
 
 def to_read(files):
@@ -267,14 +302,13 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
+    known = {definition: read_made(definition.record) for definition in LISTED}
+    lines = [f"{made.title} is left out: {made.failed}" for made in known.values() if made and made.failed]
+    # A stack that is not made yet has no folder: its cells count as not done.
+    stacks = [made.stack if made else d.name for d, made in known.items() if not (made and made.failed)]
     if CHECK:
-        for line in [*GRID.notices, *describe_check(CHECK, Path(RUNS), STACK, MODELS)]:
-            say(line)
+        lines = describe_check(CHECK, Path(RUNS), STACK, MODELS)
     else:
-        made = {definition.name: read_made(definition.record) for definition in LISTED}
-        # A stack that is not made yet has no folder: its cells count as not done.
-        stacks = [(known.stack if known else name) for name, known in made.items() if not (known and known.failed)]
-        folders = [f"{RUNS}/{stack}" for stack in (stacks if LISTED else [STACK])]
-        failed = [f"{known.title} is left out: {known.failed}" for known in made.values() if known and known.failed]
-        for line in [*failed, *GRID.notices, *describe_work(GRID.cells, folders, MODELS)]:
-            say(line)
+        lines += describe_stacks(stacks if LISTED else [STACK])
+    for line in [*around_in_words(CENTRE), *GRID.notices, *lines]:
+        say(line)

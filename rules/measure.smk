@@ -19,9 +19,10 @@ if not PARTIAL:
             run=f"{RUNS}/{{stack}}/{{cell}}.parquet",
         log:
             f"results/logs/measure_cell/{MACHINE}/{{stack}}/{{cell}}.log",
-        priority: lambda wildcards: measuring_order(wildcards.cell, STUDY.protocol.seed)
+        priority: lambda wildcards: turn_of(wildcards.cell)
         resources:
             accelerator=lambda wildcards: devices_taken(wildcards.cell),
+            gpu=lambda wildcards: int(device_of(wildcards.cell) == "cuda"),  # what executors ask a cluster for
         params:
             cell=lambda wildcards: parameters(wildcards.cell),
         shell:

@@ -1,29 +1,39 @@
-"""What the pipeline costs when nothing is to do: CPU seconds of a no-op run over many cells.
+"""What the pipeline itself costs, by the number of cells: CPU seconds and memory of each of its steps.
 
-Beside it the same count of ``touch`` jobs in a Snakefile of ten lines: what Snakemake itself takes.
-Run files hold simulated requests; nothing is measured.
-usage: python scripts/bench_pipeline.py [--cells 1000]
+Run files hold simulated requests of smooth curves, a hundred lengths each; nothing is measured. Beside a run with
+nothing to do stands the same count of ``touch`` jobs in a Snakefile of ten lines: what Snakemake itself takes.
+Writes docs/scale.md.
+usage: python scripts/bench_pipeline.py [--cells 1000 10000] [--planned 50000]
 """
 
 import argparse
 import json
-import resource
+import math
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
+import yaml
 
 from speedbump.grid.cells import axes_of, canonical, cell_id, series_id
-from speedbump.grid.machine import find_machine
+from speedbump.grid.expansion import expand_study
+from speedbump.grid.machine import find_chip, find_machine
+from speedbump.grid.models import load_models
 from speedbump.grid.stack import find_stack
+from speedbump.grid.study import read_study
+from speedbump.measure.environment import describe_machine
 from speedbump.tables import REQUESTS, write_table
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("Snakefile", "rules", "scripts", "config", "reports", "profiles")
+STUDY = "config/many.yaml"
 TOUCH = """
 rule all:
     input: "all.txt"
@@ -37,25 +47,47 @@ rule join:
 """
 
 
+STEPS = {
+    "planned": "planning, nothing measured (`snakemake -n`)",
+    "collect_requests": "collecting, each run verified",
+    "segment_regimes": "finding regimes",
+    "compare_series": "comparing curves",
+    "check_claims": "checking claims",
+    "draw_charts": "drawing",
+    "build_site": "building the site",
+    "no_op": "a run with nothing to do",
+    "touch": "the same of as many `touch` jobs",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of a command and all that it started, and the most memory that one process of it had."""
+
+    cpu_s: float
+    peak_mb: float
+
+
 def make_study(root: Path, cells: int) -> None:
-    """A project whose study has so many cells, all of them with a run file of simulated requests."""
+    """A project with a study of so many cells, a multiple of 1,000: ten curves of a hundred lengths for each prompt."""
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
         copy(ROOT / part, root / part)
-    budgets = [f"{n}" for n in range(1, cells // 10 + 1)]
+    prompts = list(range(5, 5 + cells // 1000))
     models = "[distilgpt2, gpt2, gpt2-medium, gpt2-large, opt-350m]"
-    (root / "config" / "many.yaml").write_text(
-        f"study: many\ntitle: Many cells\nprotocol: {{warmups: 1, repeats: 2}}\nexperiments:\n"
-        f"  - {{name: many, model: {models}, device: cpu, kv_cache: [dynamic, 'off'], n_gen: [{', '.join(budgets)}]}}\n"
+    (root / STUDY).write_text(
+        "study: many\ntitle: Many cells\nprotocol: {warmups: 1, repeats: 2}\nexperiments:\n"
+        f"  - {{name: many, model: {models}, device: cpu, kv_cache: [dynamic, 'off'], n_prompt: {prompts}, "
+        "n_gen: 8-800+8}\n"
     )
 
 
-def simulate_runs(root: Path) -> int:
-    """Write the run files that the project's own list of work names."""
-    machine, stack = find_machine(), find_stack()
-    work = json.loads((root / "results/studies/many/lists/work.json").read_text())
-    for entry in work:
-        cell = entry["cell"]
+def simulate_runs(root: Path) -> None:
+    """Write the run file of every cell of the study."""
+    machine, stack, environment = find_machine(), find_stack(), describe_machine()
+    file, models = root / STUDY, load_models(root / "config" / "models")
+    study = read_study(yaml.safe_load(file.read_text()), file.name)
+    for cell in expand_study(study, file.name, models, lambda: {"cpu": True}).cells["many"]:
         axes = axes_of(cell)
         step = 0.01 if axes["kv_cache"] == "dynamic" else 0.01 + 0.0001 * axes["n_gen"]
         rows = [
@@ -81,48 +113,114 @@ def simulate_runs(root: Path) -> int:
             "cell": json.loads(canonical(cell)),
             "machine": machine,
             "stack": stack,
-            "environment": {},
+            "environment": environment,
             "wall_s": 1.0,
         }
         table = pl.DataFrame(rows, schema=REQUESTS.schema)
-        write_table(table, REQUESTS, root / entry["file"], {"speedbump": json.dumps(record)})
-    return len(work)
+        run = root / "results" / "runs" / machine / stack / f"{cell_id(cell)}.parquet"
+        write_table(table, REQUESTS, run, {"speedbump": json.dumps(record)})
 
 
-def cpu_seconds(root: Path, *arguments: str) -> float:
-    """CPU seconds of Snakemake and all that it starts. Raises CalledProcessError with its output shown."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *arguments]
-    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        sys.exit(done.stdout)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def cost(root: Path, *command: str) -> tuple[Cost, str]:
+    """What a command cost, and what it printed. Ends the benchmark with that when it fails."""
+    with tempfile.TemporaryFile("w+") as output:
+        started = subprocess.Popen(command, cwd=root, stdout=output, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(started.pid, 0)
+        output.seek(0)
+        text = output.read()
+    if status:
+        sys.exit(f"{' '.join(command)[:300]}\n{text[-3000:]}")
+    per_mb = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / per_mb), text
+
+
+def snakemake(root: Path, *arguments: str) -> tuple[Cost, str]:
+    return cost(root, sys.executable, "-m", "snakemake", "--cores", "1", "--scheduler", "greedy", *arguments)
+
+
+def measure_study(study: Path, cells: int) -> dict[str, Cost]:
+    """The cost of every step of a study of so many cells, by its key in STEPS."""
+    chosen = ("--configfile", STUDY)
+    costs = plan_study(study, cells)
+    simulate_runs(study)
+    _, text = snakemake(study, "-n", "-p", "--quiet", "host", *chosen)
+    (study / "results" / "studies" / "many" / "logs").mkdir(parents=True)
+    for rule, command in re.findall(r"^rule (\w+):$.*?^Shell command: (.*?)$", text, re.MULTILINE | re.DOTALL):
+        costs[rule], _ = cost(study, "env", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "bash", "-c", command)
+    costs["no_op"], text = snakemake(study, *chosen)
+    assert "Nothing to be done" in text, text
+    touch = study / "touch"
+    (touch / "cells").mkdir(parents=True)
+    (touch / "Snakefile").write_text(TOUCH.format(cells=cells))
+    for name in (*(f"cells/{n}" for n in range(cells)), "all.txt"):
+        (touch / name).touch()
+    costs["touch"], text = snakemake(touch)
+    assert "Nothing to be done" in text, text
+    return costs
+
+
+def plan_study(study: Path, cells: int) -> dict[str, Cost]:
+    """The cost of planning a study of which nothing is measured."""
+    study.mkdir()
+    make_study(study, cells)
+    return {"planned": snakemake(study, "-n", "--configfile", STUDY)[0]}
+
+
+def page(found: dict[int, dict[str, Cost]], load: float) -> str:
+    """docs/scale.md."""
+    sizes = sorted(found)
+    measured = [cells for cells in sizes if "no_op" in found[cells]]
+    lines = [
+        "# What many cells cost",
+        "",
+        "Written by `scripts/bench_pipeline.py`: CPU seconds, and the most memory that one process of a step had.",
+        "Growth is the exponent between the two largest sizes measured: 1 is linear. An empty place was not measured.",
+        "Run files hold simulated requests, so that nothing waits for a measurement.",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {find_chip()}, {os.cpu_count()} cores, load average {load:.1f} at the start",
+        "(0 is a machine to itself); Snakemake's own start is in each of its figures.",
+        "",
+        "| step | " + " | ".join(f"{cells:,} cells" for cells in sizes) + " | growth |",
+        "|---|" + "---:|" * (len(sizes) + 1),
+    ]
+    for key, title in STEPS.items():
+        costs = {cells: found[cells][key] for cells in sizes if key in found[cells]}
+        places = [f"{costs[n].cpu_s:.1f} s, {costs[n].peak_mb:.0f} MB" if n in costs else "" for n in sizes]
+        lines.append(f"| {title} | {' | '.join(places)} | {growth(costs)} |")
+    of_analysis = [key for key in STEPS if key not in ("planned", "no_op", "touch")]
+    total = {cells: sum(found[cells][key].cpu_s for key in of_analysis) for cells in measured}
+    lines += [
+        "",
+        "All tables, charts and the page: " + ", ".join(f"{s:.0f} s at {n:,}" for n, s in total.items()) + ".",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def growth(costs: dict[int, Cost]) -> str:
+    """Exponent of the CPU time between the two largest sizes."""
+    if len(costs) < 2:
+        return ""
+    small, large = sorted(costs)[-2:]
+    return f"{math.log(costs[large].cpu_s / costs[small].cpu_s) / math.log(large / small):.2f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cells", type=int, default=1000)
+    parser.add_argument("--cells", type=int, nargs="+", default=[1000, 10_000], help="multiples of 1,000")
+    parser.add_argument(
+        "--planned", type=int, nargs="*", default=[50_000], help="sizes of which only the planning runs"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "scale.md", metavar="FILE", help="the page")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        study, touch = Path(folder, "study"), Path(folder, "touch")
-        study.mkdir()
-        make_study(study, args.cells)
-        options = ("--configfile", "config/many.yaml")
-        cpu_seconds(study, "-n", *options)
-        cells = simulate_runs(study)
-        print(f"first_run_after_measuring {cpu_seconds(study, *options):.1f} CPU s ({cells} cells)")
-        touch.mkdir()
-        (touch / "Snakefile").write_text(TOUCH.format(cells=cells))
-        cpu_seconds(touch, "--scheduler", "greedy")
-        ours, plain = [], []
-        for _ in range(3):
-            ours.append(cpu_seconds(study, *options))
-            plain.append(cpu_seconds(touch, "--scheduler", "greedy"))
-        pairs = sorted(a / b for a, b in zip(ours, plain, strict=True))
-        print(f"no_op {sorted(ours)[1]:.1f} CPU s")
-        print(f"no_op_of_touch_jobs {sorted(plain)[1]:.1f} CPU s")
-        print(f"no_op_ratio {pairs[1]:.2f} (of three pairs: {pairs[0]:.2f} to {pairs[2]:.2f})")
+    load = os.getloadavg()[0]
+    found = {}
+    for cells in [*args.cells, *args.planned]:
+        with tempfile.TemporaryDirectory() as folder:
+            make = measure_study if cells in args.cells else plan_study
+            found[cells] = make(Path(folder, "study"), cells)
+            for key, step in found[cells].items():
+                print(f"{cells} {key} {step.cpu_s:.1f} CPU s, {step.peak_mb:.0f} MB", flush=True)
+    args.out.write_text(page(found, load))
 
 
 if __name__ == "__main__":

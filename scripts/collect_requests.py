@@ -11,7 +11,7 @@ from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs, with_fault
 from speedbump.grid.environments import read_made
 from speedbump.grid.suggestion import suggest_next
-from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, REQUESTS, write_table
+from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 
 def parse_args() -> argparse.Namespace:
@@ -43,6 +43,7 @@ def main() -> None:
             runs = with_fault(runs, str(file), "no environment", f"{one.title}: {one.failed}")
     write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
     write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
+    write_table(runs.profiles, PROFILES, args.out / "profiles.parquet")
     write_table(summarise_cells(runs.requests, runs.records), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(

@@ -22,6 +22,9 @@ def run(script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]
         ("check_claims.py", ["none"], "none/"),
         ("check_claims.py", ["--published", "--reference", "none"], "none/hendria2026_claims.csv"),
         ("compare_series.py", ["none", "--out", "out.parquet"], "none/requests.parquet"),
+        ("compare_stacks.py", ["none", "--series", "s", "--regimes", "r", "--budgets", "b"], "none: "),
+        ("gate.py", ["none"], "none"),
+        ("judge_hypotheses.py", ["none", "--out", "none"], "none/requests.parquet"),
     ],
 )
 def test_a_missing_folder_is_named_in_one_line(tmp_path, script, arguments, names):

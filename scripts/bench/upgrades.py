@@ -109,7 +109,7 @@ def upgrades() -> dict[str, Upgrade]:
 
 NOISE = {"quiet": (0.02, 0.02), "usual": (0.05, 0.05)}
 """Standard deviations of requests, and of processes."""
-FACTORS = (1.05, 1.1, 1.15, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0)
+FACTORS = (1.1, 1.15, 1.2, 1.3, 1.5, 2.0, 5.0, 10.0)
 
 
 def powers() -> dict[str, Upgrade]:
@@ -117,7 +117,7 @@ def powers() -> dict[str, Upgrade]:
     made: dict[str, Upgrade] = {}
     for kind in ("everywhere", "at three", "at one", "at one, two processes"):
         for noise, (sigma, process_sd) in NOISE.items():
-            for n in (6, 12, 40):
+            for n in (12, 40):
                 for factor in FACTORS:
                     series = Scenario(n, sigma=sigma, process_sd=process_sd)
                     upgrade = Upgrade(series, width=3 if kind == "at three" else 1)

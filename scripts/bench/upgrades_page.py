@@ -6,7 +6,7 @@ Row = dict[str, float | str]
 
 HEAD = """# How well an upgrade is told from chance
 
-Two sessions of simulated series of known truth, {pairs} pairs a scenario. Made by
+Two sessions of simulated series of known truth, {pairs} pairs a scenario, half of that where something changed. Made by
 
     python scripts/bench_changes.py --pairs {pairs} --page docs/upgrade.md
 
@@ -17,6 +17,17 @@ The figures come out the same again: every pair is drawn from a seed made of its
 - *Unclear*: budgets that differ by more than noise, but as a disturbance of one process would have it. They are named,
   to be measured again in another process, and are not called changed.
 - *Series changed*: a verdict of new, slower, moved, gone or faster. *Can't tell*: neither that nor unchanged.
+- Names: *s* is the standard deviation of requests, *p* of whole processes, *n* the number of budgets, each measured in
+  one process of five requests unless said otherwise.
+
+What to know of it:
+
+- A single budget measured in one process is called slower from some ten times on. Below, it is unclear: one process can
+  be slow by chance. A second process of it settles that.
+- Where everything is slower and the fixed workload too, the verdict is *can't tell*: the machine may have been slower,
+  or the stack's matrix products are. Measuring both stacks again, one after the other, settles it.
+- Sessions that differ by more than some 3 % unseen by the fixed workload, and machines on which one process in twenty
+  is slow, give false verdicts of series more often, as the table says.
 
 """
 
@@ -40,7 +51,7 @@ def render_page(rows: list[Row], pairs: int) -> str:
     if "slower" in by_kind:
         parts += [
             "## What slow-down is found\n",
-            "Share of series called slower, or to have a new slow regime; in brackets those that cannot be told. "
+            "Share of series called slower, or to have a new slow regime; in brackets those that cannot be told.\n"
             "*Quiet*: 2 % between requests and between processes; *usual*: 5 %.\n",
             _power(by_kind["slower"]),
         ]

@@ -137,6 +137,20 @@ MEMORY_SAMPLES = Table(
     ),
 )
 
+PROFILES = Table(
+    "profiles",
+    (
+        *_PLACE,
+        _i("n_gen", "the budget", "tokens"),
+        _i("request", "index of the profiled request in its process"),
+        _s("operator", "of PyTorch, or a kernel or copy on the device"),
+        _s("side", "host or device: where it ran; an operator of the host may have started kernels of the device"),
+        _i("calls", "how often in the request"),
+        _f("self_host_s", "time on the host in itself, without what it called", "s"),
+        _f("self_device_s", "time on the device in itself; null where the profiler does not see the device", "s"),
+    ),
+)
+
 CELLS = Table(
     "cells",
     (
@@ -394,9 +408,105 @@ CLAIMS = Table(
     ),
 )
 
+HYPOTHESES = Table(
+    "hypotheses",
+    (
+        _s("machine", "hardware and memory, a slug"),
+        _s("stack", "OS, torch and transformers versions, a slug"),
+        _s("series", "the reference curve, whose slow regime is to be explained"),
+        _s("hypothesis", "H1 to H7, as in docs/mechanism.md"),
+        _s("statement", "what it says"),
+        _s("verdict", "supported, contradicted, can't tell, or nothing to explain"),
+        _s("why", "what the verdict rests on, or what is missing"),
+        _s("prediction", "what it predicts, in words; one row for each"),
+        _b("needed", "it is supported only if this was tested and agrees"),
+        _s("observable", "what was looked at, a function of analyse/mechanism/observations.py"),
+        _s("expected", "values of the observable that agree: its whole interval must lie within"),
+        _s("against", "values that contradict: its whole interval must lie beyond; empty: none does"),
+        _s("arm", "in which the value was seen; null when not tested"),
+        _f("value", "of the observable; null when not tested"),
+        _f("low", "95 % interval"),
+        _f("high", "its upper end"),
+        _i("n", "lengths, cells or requests behind it"),
+        _s("outcome", "agrees, disagrees, can't tell, or not tested"),
+        _s("seen", "the value in words, or what would have to be measured"),
+    ),
+)
+
+GROWTH = Table(
+    "growth",
+    (
+        _s("machine", "hardware and memory, a slug"),
+        _s("stack", "OS, torch and transformers versions, a slug"),
+        _s("series", "the reference curve"),
+        _s("counter", "a memory counter, as in requests, without its unit"),
+        _s("over", "length: of the request, up to the last slow one; requests: of a process; steps: of one request"),
+        _s("kind", "flat, linear, quadratic, or between: the data do not say"),
+        _f("power", "of x in a + c * x ** power, a and c not negative; 0 when flat"),
+        _f("low", "95 % interval of the power"),
+        _f("high", "its upper end"),
+        _i("change_bytes", "largest less smallest value", "bytes"),
+        _i("n", "different values of x"),
+    ),
+)
+
+MITIGATIONS = Table(
+    "mitigations",
+    (
+        _s("machine", "hardware and memory, a slug"),
+        _s("stack", "OS, torch and transformers versions, a slug"),
+        _s("reference", "series that the arm differs from in one thing"),
+        _s("series", "series of the arm"),
+        _s("axis", "the one axis"),
+        _s("value", "its value in the arm"),
+        _i("rank", "from 1: least slow-down left, then least price"),
+        _f("reference_slowdown", "of the reference in its regime; null without one"),
+        _f("slowdown", "what stays of it in the arm, its price taken off; null without a regime"),
+        _f("slowdown_low", "95 % interval"),
+        _f("slowdown_high", "its upper end"),
+        _f("inside", "latency over the reference's, at lengths slow there"),
+        _f("inside_low", "95 % interval"),
+        _f("inside_high", "its upper end"),
+        _f("price", "latency over the reference's, at lengths normal in both"),
+        _f("price_low", "95 % interval"),
+        _f("price_high", "its upper end"),
+        _i("n_inside", "slow lengths in both"),
+        _i("n_outside", "normal lengths behind the price"),
+        _b("lower_bound", "a request of the arm was stopped at a slow length: the slow-down is at least this"),
+    ),
+)
+
+PREDICTIONS = Table(
+    "predictions",
+    (
+        _s("origin", "measured, or published: the paper's own figures"),
+        _s("machine", "hardware and memory, a slug"),
+        _s("stack", "OS, torch and transformers versions, a slug"),
+        *(c for c in _AXIS_COLUMNS if c.name in ("model", "device", "dtype", "kv_cache", "n_prompt", "instrument")),
+        _f("memory_gb", "the machine's memory, from its slug", "GiB"),
+        _i("n_gen_min", "smallest budget measured", "tokens"),
+        _i("n_gen_max", "largest of them", "tokens"),
+        _i("expected_normal", "largest budget that the allocator-pool hypothesis expects normal", "tokens"),
+        _i("expected_slow", "smallest that it expects slow; null: none", "tokens"),
+        _i("expected_recovery", "smallest at which it expects a purge; null: none", "tokens"),
+        _i("onset_low", "last normal budget measured before the first regime", "tokens"),
+        _i("onset_high", "first slow one; null: none", "tokens"),
+        _i("recovery_low", "last slow one", "tokens"),
+        _i("recovery_high", "first normal one after it; null: none", "tokens"),
+        _f("need_low_gib", "weights and pool by the formula at onset_low", "GiB"),
+        _f("need_high_gib", "the same at onset_high", "GiB"),
+        _s("outcome", "hit, miss, can't tell, or not predicted"),
+        _s("why", "what the outcome rests on"),
+        _i("fitted_n", "onsets of this machine from which its own threshold is fitted"),
+        _f("fitted_low_gib", "the threshold lies above; null below two onsets, or when no single one fits", "GiB"),
+        _f("fitted_high_gib", "and below", "GiB"),
+    ),
+)
+
 TABLES = (
     REQUESTS,
     MEMORY_SAMPLES,
+    PROFILES,
     CELLS,
     FAULTS,
     BUDGETS,
@@ -407,6 +517,10 @@ TABLES = (
     REGIME_CHANGES,
     BUDGET_CHANGES,
     CLAIMS,
+    HYPOTHESES,
+    GROWTH,
+    MITIGATIONS,
+    PREDICTIONS,
 )
 
 
@@ -415,6 +529,8 @@ def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
 
     A column of an axis that came later is filled with its default, at which the cells were measured.
     """
+    if frame.schema == table.schema:
+        return frame
     late = [axis for axis in AXES if axis.late and axis.name in table.schema and axis.name not in frame.columns]
     frame = frame.with_columns(pl.lit(axis.default).alias(axis.name) for axis in late)
     missing = [name for name in table.schema if name not in frame.columns]

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import polars as pl
+import pytest
 
+from speedbump.analyse.bundle import read_bundle
 from speedbump.analyse.regimes import find_regimes
 from speedbump.tables import REQUESTS, read_table
 
 RECORDED = Path(__file__).parents[1] / "recorded"
+BUNDLES = Path(__file__).parents[2] / "config" / "bundles"
 
 
 def findings(name):
@@ -20,6 +23,17 @@ def test_a_real_gpu_has_no_slow_regime():
     assert set(found.series["verdict"]) == {"smooth"}
     medium = found.series.filter(pl.col("model") == "gpt2-medium").row(0, named=True)
     assert (medium["n_budgets"], medium["n_gen_min"], medium["n_gen_max"]) == (21, 128, 768)
+
+
+@pytest.mark.parametrize("bundle", sorted(BUNDLES.glob("*.zip")), ids=lambda path: path.name.split(".")[0])
+def test_the_published_example_has_no_slow_regime(bundle):
+    """Two H200 of one host, whose neighbouring budgets lie up to 1.4 times apart with steady sentinels."""
+    runs, _ = read_bundle(bundle)
+    found = find_regimes(runs.requests)
+    assert not found.regimes["accepted"].any()
+    whole = found.series.filter(pl.col("n_budgets") >= 6)
+    assert set(whole["verdict"]) == {"smooth"}
+    assert whole.height >= 1
 
 
 def test_on_a_real_gpu_a_regime_of_the_papers_size_would_be_found():

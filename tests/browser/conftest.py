@@ -38,6 +38,7 @@ def showcase(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = simulate(tmp_path_factory.mktemp("showcase"), simulated.showcase(), workload=True)
     (folder / "workload.csv").write_text("n_prompt,n_gen,count\n65,128,900\n65,448,50\n65,600,70\n65,2000,4\n65,?,1\n")
     run_script("check_claims.py", folder, "--reference", REFERENCE, "--out", folder / "claims.parquet")
+    run_script("judge_hypotheses.py", folder, "--out", folder)
     return build(folder)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedbump.grid.cells import axes_of, canonical, cell_id, series_id
+from speedbump.grid.cells import axes_of, canonical, cell_id, series_id, takes_all
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import StudyError, read_study
@@ -88,6 +88,7 @@ def test_when_chooses_by_the_machine():
         ({"order": "descending"}, "x.yaml: experiments[scan].order: descending needs lifetime: persistent"),
         ({"weights": "pretrained"}, "x.yaml: experiments[scan].weights: tiny names no pretrained weights"),
         ({"harness": "generate", "instrument": "per_step"}, "x.yaml: experiments[scan].instrument: generate() cannot"),
+        ({"harness": "litserve", "instrument": "profile"}, "x.yaml: experiments[scan].instrument: a profile is of"),
         ({"lifetime": "persistent", "order": "replay"}, "x.yaml: experiments[scan].workload: order replay needs a CSV"),
         ({"compile": "inductor"}, "x.yaml: experiments[scan].compile: inductor needs kv_cache: static, not dynamic"),
         (
@@ -100,7 +101,7 @@ def test_when_chooses_by_the_machine():
         ),
         (
             {"compile": "cuda_graph", "kv_cache": "static", "device": "cpu"},
-            "x.yaml: experiments[scan].compile: cuda_graph needs CUDA, not cpu",
+            "x.yaml: experiments: nothing to measure on this machine (scan: compile cuda_graph needs CUDA, not cpu",
         ),
         (
             {"compile": "inductor", "kv_cache": "static", "protocol": {"warmups": 0}},
@@ -126,7 +127,7 @@ def test_a_cuda_graph_is_measured_on_cuda_alone():
     assert [cell["compile"] for cell in on_cuda.cells["scan"]] == ["none", "cuda_graph"]
     on_mps = grid(MPS, **axes)
     assert [cell["compile"] for cell in on_mps.cells["scan"]] == ["none"]
-    assert on_mps.notices == ["scan: compile cuda_graph needs CUDA; its cells on mps are left out"]
+    assert on_mps.notices == ["scan: compile cuda_graph needs CUDA, not mps; its cells are left out"]
 
 
 def test_prompt_and_budget_beyond_the_positions_are_refused():
@@ -165,6 +166,13 @@ def test_identity():
     assert series_id(more, "m", "s") == series_id(first, "m", "s")
     assert "dtype" not in canonical(first)
     assert axes_of(first)["dtype"] == "float32"
+
+
+def test_what_disturbs_every_other_measurement_takes_all_devices():
+    (plain,) = grid({"cpu": True, "mps": False, "cuda": True}, n_gen=8).cells["scan"]
+    assert not takes_all(plain)
+    assert takes_all({**plain, "ballast_gb": 2})
+    assert takes_all(json.loads(canonical({**plain, "device": "cpu"})))
 
 
 AXES = st.fixed_dictionaries(

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from speedbump.grid import machine, stack
-from speedbump.grid.devices import recall_devices
+from speedbump.grid.devices import DevicesError, recall_devices
 
 
 def computes(**devices):
@@ -122,3 +122,11 @@ def test_a_gpus_slug(monkeypatch):
     monkeypatch.setattr(machine, "find_gpus", lambda: ["NVIDIA H200", "NVIDIA H200"])
     monkeypatch.setattr(machine.psutil, "virtual_memory", lambda: type("Memory", (), {"total": 251.6 * 2**30})())
     assert machine.find_machine() == "amd-epyc-7b13-252gb_2x-nvidia-h200"
+
+
+def test_a_declared_machine_that_nobody_asked_is_refused_and_never_probed_here(tmp_path):
+    file = tmp_path / "s.json"
+    with pytest.raises(DevicesError, match=r"s\.json: missing; run python scripts/probe_devices.py on a node"):
+        recall_devices(file, None, lambda line: None)
+    file.write_text(json.dumps(computes(cpu=(True, True), cuda=(False, True))))
+    assert recall_devices(file, None, lambda line: None) == {"cpu": True, "cuda": False}

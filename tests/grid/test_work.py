@@ -6,12 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from speedbump.grid import work
 from speedbump.grid.cells import canonical, cell_id
-from speedbump.grid.estimate import START_S, estimate_s, guess_s, in_words, measured_scale
+from speedbump.grid.estimate import START_S, estimate_s, guess_s, in_words, measured_scale, read_records
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
-from speedbump.grid.work import describe_work, memory_warnings, write_work
+from speedbump.grid.work import describe_work, existing, memory_warnings, survey_runs, write_work
 from speedbump.tables import REQUESTS, write_table
 
 ROOT = Path(__file__).parents[2]
@@ -32,13 +33,20 @@ def measure(folder, cell, wall_s):
     write_table(table, REQUESTS, folder / f"{cell_id(cell)}.parquet", {"speedbump": json.dumps(record)})
 
 
+def describe(folder, **grid):
+    """The lines about experiments whose run files lie in ``folder``."""
+    files = {name: [f"{folder}/{cell_id(cell)}.parquet" for cell in cells] for name, cells in grid.items()}
+    survey = survey_runs([file for of_one in files.values() for file in of_one], MODELS)
+    return describe_work(grid, files, survey, MODELS)
+
+
 def test_a_guess_until_something_is_measured_then_what_the_machine_takes(tmp_path):
     scan = cells()
-    (line,) = describe_work({"scan": scan}, [str(tmp_path)], MODELS)
+    (line,) = describe(tmp_path, scan=scan)
     assert line.startswith("scan: 4 cells, 0 done, about ")
     assert "(a guess)" in line
     measure(tmp_path, scan[0], 3 * guess_s(scan[0], MODELS["gpt2-medium"]))
-    (line,) = describe_work({"scan": scan}, [str(tmp_path)], MODELS)
+    (line,) = describe(tmp_path, scan=scan)
     left = 3 * sum(guess_s(cell, MODELS["gpt2-medium"]) for cell in scan[1:])
     assert line == f"scan: 4 cells, 1 done, about {in_words(left)} left (from cells measured here)"
 
@@ -46,11 +54,11 @@ def test_a_guess_until_something_is_measured_then_what_the_machine_takes(tmp_pat
 def test_a_finished_experiment_says_so_and_an_empty_one_nothing(tmp_path):
     scan = cells(n_gen=128)
     measure(tmp_path, scan[0], 20.0)
-    assert describe_work({"scan": scan, "none": []}, [str(tmp_path)], MODELS) == ["scan: 1 cell, 1 done"]
+    assert describe(tmp_path, scan=scan, none=[]) == ["scan: 1 cell, 1 done"]
 
 
 def test_on_mps_the_time_if_all_were_slow_is_said_too(tmp_path):
-    line = describe_work({"scan": cells(device="mps", n_gen=128)}, [str(tmp_path)], MODELS)[0]
+    line = describe(tmp_path, scan=cells(device="mps", n_gen=128))[0]
     assert line.endswith("if all were 20x slow")
 
 
@@ -88,10 +96,43 @@ def test_a_cell_reads_how_many_there_are_and_how_long_they_take(tmp_path):
     scan = cells()
     file = tmp_path / "lists" / "work.json"
     known = {str(tmp_path / f"{cell_id(cell)}.parquet"): canonical(cell) for cell in scan}
-    write_work(file, known, MODELS)
+    write_work(file, known, survey_runs(known, MODELS), MODELS)
     listed = json.loads(file.read_text())
     assert [entry["file"] for entry in listed] == list(known)
     assert all(entry["estimate_s"] > START_S for entry in listed)
+
+
+def test_no_list_is_written_when_nothing_is_left(tmp_path):
+    (scan,) = [cells(n_gen=128)]
+    measure(tmp_path, scan[0], 20.0)
+    known = {str(tmp_path / f"{cell_id(cell)}.parquet"): canonical(cell) for cell in scan}
+    write_work(tmp_path / "work.json", known, survey_runs(known, MODELS), MODELS)
+    assert not (tmp_path / "work.json").exists()
+
+
+def test_the_speed_is_read_from_a_bounded_sample_of_each_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "SAMPLE", 2)
+    scan = [*cells(n_gen="128-512+128"), *cells(device="mps", n_gen="128-512+128")]
+    for cell in scan[1:]:
+        measure(tmp_path, cell, 3 * guess_s(cell, MODELS["gpt2-medium"]))
+    read = []
+
+    def noted(files):
+        read.extend(files)
+        return read_records(read)
+
+    monkeypatch.setattr(work, "read_records", noted)
+    survey = survey_runs([str(tmp_path / f"{cell_id(cell)}.parquet") for cell in scan], MODELS)
+    assert survey.scale == pytest.approx({"cpu": 3.0, "mps": 3.0})
+    assert sorted(file.name.split(".")[1] for file in read) == ["cpu", "cpu", "mps", "mps"]
+
+
+def test_only_files_that_are_there_exist(tmp_path):
+    there = tmp_path / "a" / "x.parquet"
+    there.parent.mkdir()
+    there.touch()
+    elsewhere = [str(tmp_path / "a" / "y.parquet"), str(tmp_path / "none" / "x.parquet")]
+    assert existing([str(there), *elsewhere]) == {str(there)}
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(40.2, "40 s"), (720, "12 min"), (12600, "3.5 h")])

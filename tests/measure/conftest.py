@@ -83,8 +83,13 @@ class OnTerminal:
 
     def worker(self) -> psutil.Process:
         """The worker's process."""
+        return self.workers()[-1]
+
+    def workers(self) -> list[psutil.Process]:
+        """The worker's process after its companions', in the order in which they were started."""
         children = psutil.Process(self.process.pid).children()
-        return next(child for child in children if "worker.py" in " ".join(child.cmdline()))
+        found = [child for child in children if "worker.py" in " ".join(child.cmdline())]
+        return sorted(found, key=lambda child: child.create_time())
 
     def finish(self) -> Run:
         with contextlib.suppress(OSError):  # a pseudo-terminal that nobody holds any more

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("litserve")
 
+from speedbump.grid.cells import complete
 from speedbump.grid.models import load_model
 from speedbump.measure.failure import FaultError
 from speedbump.measure.served import ServedSession
@@ -19,18 +20,20 @@ MODEL = {
     "architecture": load_model(Path(__file__).parents[1] / "models" / "tiny.yaml").architecture,
     "pretrained": None,
 }
-CELL = {
-    "weights": "random",
-    "device": "cpu",
-    "dtype": "float32",
-    "attention": "auto",
-    "kv_cache": "dynamic",
-    "n_prompt": 9,
-    "instrument": "per_step",
-    "harness": "litserve",
-    "batch": 1,
-    "seed": 3,
-}
+CELL = complete(
+    {
+        "weights": "random",
+        "device": "cpu",
+        "dtype": "float32",
+        "attention": "auto",
+        "kv_cache": "dynamic",
+        "n_prompt": 9,
+        "instrument": "per_step",
+        "harness": "litserve",
+        "batch": 1,
+        "seed": 3,
+    }
+)
 
 
 def test_a_served_model_answers_fails_and_answers_again():

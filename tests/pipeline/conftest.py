@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,6 +112,12 @@ def project(measured, tmp_path) -> Project:
 def fresh(tmp_path) -> Project:
     """A project in which nothing is measured yet."""
     return make_project(tmp_path / "fresh")
+
+
+@pytest.fixture(scope="session")
+def new_project(tmp_path_factory) -> Callable[[str], Project]:
+    """Makes a project in which nothing is measured yet, for several tests."""
+    return lambda name: make_project(tmp_path_factory.mktemp(name) / "project")
 
 
 def wait_until(condition, seconds: float = 60.0):

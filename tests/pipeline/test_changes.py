@@ -12,6 +12,7 @@ AFTER_TABLES = {
     "compare_series": 1,
     "compare_stacks": 1,
     "check_claims": 1,
+    "judge_hypotheses": 1,
     "draw_charts": 1,
     "build_site": 1,
     "all": 1,

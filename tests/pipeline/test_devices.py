@@ -1,32 +1,23 @@
 """Several devices at once, through real Snakemake, supervisor and locks; devices and worker are stand-ins."""
 
 import json
-import os
-import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from speedbump.tables import read_metadata
 
+from .simulated_worker import install_stand_ins
+
 pytestmark = pytest.mark.pipeline
 STUDY = "tests/studies/devices.yaml"
-NVIDIA_SMI = """#!/bin/sh
-case "$*" in *query-gpu=uuid*) echo GPU-aaa; echo GPU-bbb;; esac
-"""
 
 
 @pytest.fixture
 def two_devices(fresh, tmp_path):
     """A project on a node with two simulated GPUs, and the environment that shows them."""
-    shutil.copy2(Path(__file__).with_name("simulated_worker.py"), fresh.root / "scripts/speedbump/measure/worker.py")
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "nvidia-smi").write_text(NVIDIA_SMI)
-    (tools / "nvidia-smi").chmod(0o755)
-    return fresh, {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    return fresh, install_stand_ins(tmp_path, fresh)
 
 
 def holds(project):
@@ -58,3 +49,12 @@ def test_by_default_one_cell_at_a_time_whatever_the_cores(two_devices):
     outcome = project.run("--cores", "2", study=STUDY, env=environment)
     assert outcome.status == 0, outcome.text
     assert all(first["until_s"] <= then["since_s"] for first, then in pairwise(holds(project)))
+
+
+def test_cells_are_counted_of_what_was_asked_for(two_devices):
+    project, environment = two_devices
+    outcome = project.run("alone", study=STUDY, env=environment)
+    assert outcome.status == 0, outcome.text
+    assert "cell 1 of 1: tiny on cpu, 16 tokens" in outcome.text
+    outcome = project.run("scan", study=STUDY, env=environment)
+    assert "cell 6 of 6: tiny on cuda" in outcome.text

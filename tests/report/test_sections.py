@@ -1,5 +1,6 @@
 """Each section's finding, on curves whose truth is known."""
 
+import re
 from pathlib import Path
 
 import polars as pl
@@ -32,7 +33,8 @@ def sections(study: Study) -> dict[str, Section]:
 
 def test_order_is_the_page_s(tmp_path: Path) -> None:
     found = sections(study_of(tmp_path, Line()))
-    order = "workload latency tokens steps phases cache memory prompt lifetime stacks devices claims"
+    order = "workload latency tokens steps phases cache memory prompt lifetime mechanism mitigations "
+    order += "prediction profiles stacks devices claims"
     assert list(found) == order.split()
 
 
@@ -97,6 +99,16 @@ def test_prefill_share_of_a_smooth_curve(tmp_path: Path) -> None:
     assert phases.phase_finding(curve, phases.times_of(study, curve)).startswith("Prefill is 0.")
 
 
+def test_whose_time_it_is_on_cuda(tmp_path: Path) -> None:
+    host = Line(device="cuda", per_token_s=0.009)
+    graph = Line(device="cuda", per_token_s=0.002, axes={"kv_cache": "static", "compile": "cuda_graph"})
+    lead = sections(study_of(tmp_path / "both", host, graph))["phases"].lead
+    assert "the host’s Python starts every kernel of a step" in lead
+    assert re.search(r"A step of GPT-2 Medium takes [\d.]+ to [\d.]+ ms; as one CUDA graph it takes", lead)
+    assert "CUDA graph" not in sections(study_of(tmp_path / "host", host))["phases"].lead
+    assert "Python" not in sections(study_of(tmp_path / "mps", Line(), graph))["phases"].lead
+
+
 def test_cache_benefit_inside_and_outside(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(slow=SLOW), Line(axes={"kv_cache": "off"}))
     ((on, off),) = cache.pairs(study)
@@ -149,7 +161,9 @@ def test_what_makes_it_go_away(tmp_path: Path) -> None:
     )
 
 
-def test_what_slow_steps_follow() -> None:
+def test_what_slow_steps_follow(tmp_path: Path) -> None:
+    (slow,) = study_of(tmp_path / "slow", Line(slow=SLOW)).curves
+    (smooth,) = study_of(tmp_path / "smooth", Line()).curves
     row = {
         "n_slow_requests": 5,
         "n_requests": 40,
@@ -157,14 +171,18 @@ def test_what_slow_steps_follow() -> None:
         "first_slow_step": 120,
         "why": "where a request is slow, 12 % of the others are slow at the same position",
     }
-    assert steps.slow_step_note({"follows": "nothing"}) == "No request has slow steps."
-    assert steps.slow_step_note({**row, "follows": "state"}) == (
+    assert steps.slow_step_note(smooth, {"follows": "nothing"}) == "No request has slow steps."
+    assert steps.slow_step_note(slow, {**row, "follows": "state"}) == (
         "5 of 40 requests have slow steps: from request 4 of the process on, and typically from step 120. "
         "Where a request is slow, 12 % of the others are slow at the same position, "
         "so it follows what the process did before, not the position."
     )
-    assert steps.slow_step_note({**row, "follows": "position"}).endswith("the position in the request alone.")
-    assert steps.slow_step_note({**row, "follows": "can't tell"}).endswith("cannot be told apart.")
+    assert steps.slow_step_note(slow, {**row, "follows": "position"}).endswith("the position in the request alone.")
+    assert steps.slow_step_note(slow, {**row, "follows": "can't tell"}).endswith("cannot be told apart.")
+    assert steps.slow_step_note(smooth, {**row, "follows": "state"}) == (
+        "5 of 40 requests have steps above the usual time at their place. The curve shows no slow regime, so nothing "
+        "is concluded from them."
+    )
 
 
 def test_steps_of_a_slow_length(tmp_path: Path) -> None:
@@ -198,6 +216,16 @@ def test_one_stack_has_no_section_of_stacks(tmp_path: Path) -> None:
     assert sections(study)["stacks"].empty.startswith("Filled by")
     (change,) = every_change(study)
     assert (change.word, change.between_stacks) == ("unchanged", False)
+    lead = sections(study)["devices"].lead
+    assert lead.endswith("Simulated-36gb against simulated-128gb: of 1 curve, 1 shows no difference.")
+
+
+def test_a_change_is_named_by_what_both_stacks_share(tmp_path: Path) -> None:
+    """Three stacks: their titles name two versions, of which the two compared share one."""
+    stacks_ = [simulated.STACK, OTHER_STACK, OTHER_STACK.replace("4.57.6", "5.1.0")]
+    lines = [Line(axes={"n_prompt": prompt}, stack=stack) for stack in stacks_ for prompt in (3, 65)]
+    names = {change.name for change in every_change(study_of(tmp_path, *lines))}
+    assert names == {"GPT-2 Medium on MPS", "GPT-2 Medium on MPS (prompt 3)"}
 
 
 def test_history_over_three_stacks(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ import re
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speedbump.grid.axes import DEFAULTS
-from speedbump.report.curves import SERIES_AXES, Curve, Regime
+from speedbump.grid.axes import AXES, DEFAULTS, Axis
+from speedbump.report.curves import SERIES_AXES, Curve, Regime, axis_words
 from speedbump.report.study import Progress
 from speedbump.report.verdict import (
     advise,
@@ -136,3 +137,11 @@ def test_lengths_are_of_one_kind_only(curve: Curve) -> None:
             assert last < low or high < first
     if curve.verdict in ("undetermined", "not measured"):
         assert advice.normal == ()
+
+
+@pytest.mark.parametrize("axis", AXES, ids=lambda axis: axis.name)
+def test_values_of_an_axis_read_as_words_and_differ(axis: Axis) -> None:
+    values = axis.values or {"ballast_gb": (0, 8), "watermark": ("default", "high_1.0", "low_0.8")}.get(axis.name, ())
+    words = [axis_words(axis.name, value) for value in values]
+    assert len(set(words)) == len(values)
+    assert not [word for word in words if "_" in word]

@@ -19,8 +19,8 @@ import polars as pl
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from speedbump.analyse.runs import Runs, read_record, read_runs, samples_file
-from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_table, write_table
+from speedbump.analyse.runs import BESIDE, Runs, file_beside, read_record, read_runs
+from speedbump.tables import REQUESTS, read_table, write_table
 
 MANIFEST = "manifest.json"
 _NAME = re.compile(r"runs/[a-z0-9._~-]{1,120}/[a-z0-9._+-]{1,200}/[a-z0-9.-]{1,200}\.parquet")
@@ -89,8 +89,8 @@ def write_bundle(runs: Iterable[Path], study: str, origin: str, scrub: Scrub, ou
 
 
 def _scrubbed(run: Path, scrub: Scrub, folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the run's files in a bundle: its requests, and the samples of a memory run."""
-    for file, table in ((run, REQUESTS), (samples_file(run), MEMORY_SAMPLES)):
+    """Name and content of the run's files in a bundle: its requests, and what its instrument has beside them."""
+    for file, table in ((run, REQUESTS), *((file_beside(run, name), table) for name, table in BESIDE.items())):
         if not file.exists():
             continue
         frame, record = scrub(read_table(file, table), read_record(file))
@@ -104,7 +104,8 @@ def read_bundle(bundle: Path) -> tuple[Runs, str]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         manifest = unpack_bundle(bundle, folder)
-        files = [file for file in manifest.files if not file.endswith(".memory.parquet")]
+        further = tuple(f".{instrument}.parquet" for instrument in BESIDE)
+        files = [file for file in manifest.files if not file.endswith(further)]
         try:
             runs = read_runs(folder / file for file in files)
         except pl.exceptions.PanicException as error:

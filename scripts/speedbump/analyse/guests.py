@@ -11,6 +11,9 @@ from speedbump.analyse.bundle import BundleError, read_bundle
 from speedbump.analyse.runs import Runs, with_fault
 from speedbump.grid.cells import series_id
 
+_ROWS = ("requests", "samples", "profiles")
+"""Of ``Runs``: the tables whose rows each belong to a cell."""
+
 
 def with_bundles(own: Runs, machine: str, origin: str | None, bundles: Iterable[str]) -> Runs:
     """The runs of the machine that builds the report, and those of every bundle.
@@ -46,8 +49,8 @@ def _renamed(runs: Runs, origin: str, owners: dict[str, str | None]) -> Runs:
         series[old] = new
         records.append({**record, "machine": machine})
     columns = {"machine": pl.col("machine").replace(names), "series": pl.col("series").replace(series)}
-    requests, samples = (frame.with_columns(**columns) for frame in (runs.requests, runs.samples))
-    return replace(runs, requests=requests, samples=samples, records=records)
+    renamed = {name: getattr(runs, name).with_columns(**columns) for name in _ROWS}
+    return replace(runs, **renamed, records=records)
 
 
 def _join(runs: Runs, more: Runs) -> Runs:
@@ -55,9 +58,11 @@ def _join(runs: Runs, more: Runs) -> Runs:
     place = ["machine", "stack", "cell"]
     known = runs.requests.select(place).unique()
     there = set(known.rows())
+    joined = {
+        name: pl.concat([getattr(runs, name), getattr(more, name).join(known, on=place, how="anti")]) for name in _ROWS
+    }
     return Runs(
-        requests=pl.concat([runs.requests, more.requests.join(known, on=place, how="anti")]),
-        samples=pl.concat([runs.samples, more.samples.join(known, on=place, how="anti")]),
+        **joined,
         faults=runs.faults,
         records=[*runs.records, *(r for r in more.records if (r["machine"], r["stack"], r["cell_id"]) not in there)],
     )

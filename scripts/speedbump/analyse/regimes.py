@@ -35,6 +35,7 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     The method, step by step: curve.read_curves (which requests count), summary, trend, states, evidence,
     confidence, brackets, levels, monotonicity, verdict.
     """
+    requests = requests.filter(pl.col("instrument") != "profile")  # the profiler's own time is in them
     identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
     found = dict.fromkeys(identities) | {name: dissect(curve) for name, curve in read_curves(requests)}
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]

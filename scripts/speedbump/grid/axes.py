@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 
 REST = re.compile(r"rest_(\d+(?:\.\d+)?)s")
+WATERMARK = re.compile(r"(high|low)_(\d+(?:\.\d+)?)")
+WATERMARK_LIMITS = {"high": 2.0, "low": 1.7}
+"""The largest ratios that PyTorch's MPS allocator takes: a bound of its own, and the default of the high one."""
 
 
 @dataclass(frozen=True)
@@ -11,7 +14,7 @@ class Axis:
     """One axis. ``default`` is frozen once released: an axis at its default is left out of a
     cell's identity, so that a new axis changes no old id. ``values``: the allowed words; empty
     for numbers and names, whose type is ``kind``. ``late``: came after the first release, so that a
-    table without the column is one of cells at the default.
+    table without the column is one of cells at the default. ``least``: of whole numbers.
     """
 
     name: str
@@ -20,6 +23,7 @@ class Axis:
     meaning: str
     values: tuple[str, ...] = ()
     late: bool = False
+    least: int = 1
 
 
 AXES: tuple[Axis, ...] = (
@@ -36,7 +40,7 @@ AXES: tuple[Axis, ...] = (
         str,
         "free_running",
         "what is observed while a request runs",
-        ("free_running", "step_sync", "per_step", "memory"),
+        ("free_running", "step_sync", "per_step", "memory", "profile"),
     ),
     Axis("harness", str, "loop", "what drives the model", ("loop", "generate", "litserve")),
     Axis("lifetime", str, "fresh", "a process for one budget, or one for many", ("fresh", "persistent")),
@@ -58,6 +62,16 @@ AXES: tuple[Axis, ...] = (
         ("none", "cuda_graph", "inductor"),
         late=True,
     ),
+    Axis(
+        "predecessor",
+        str,
+        "ended",
+        "the process before this one, of the same model and budget: ended, or left idle with its memory",
+        ("ended", "running"),
+        late=True,
+    ),
+    Axis("ballast_gb", int, 0, "memory that another process holds meanwhile, in GiB", late=True, least=0),
+    Axis("watermark", str, "default", "of the MPS allocator: its own, or high_<ratio> or low_<ratio>", late=True),
 )
 DEFAULTS = {axis.name: axis.default for axis in AXES}
 

@@ -50,6 +50,11 @@ def series_id(cell: Cell, machine: str, stack: str) -> str:
     return f"{slug(cell['model'])}.{cell['device']}.{_digest(text, 10)}"
 
 
+def takes_all(cell: Cell) -> bool:
+    """Whether nothing else can be measured meanwhile on the machine, however many devices it has."""
+    return cell["device"] == "cpu" or bool(complete(cell)["ballast_gb"])
+
+
 def axes_of(cell: Cell) -> Cell:
     """Every axis of the cell and nothing else."""
     whole = complete(cell)

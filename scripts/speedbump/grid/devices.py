@@ -9,14 +9,27 @@ Found = dict[str, dict[str, Any]]
 """By device: ``computes``, ``why`` not, and whether one is ``present``; without an answer it may be."""
 
 
-def recall_devices(file: Path, probe: Callable[[], Found], say: Callable[[str], None]) -> dict[str, bool]:
+class DevicesError(Exception):
+    """Nobody has asked the machine that measures which of its devices compute; one line."""
+
+
+def devices_file(machine: str, stack: str) -> Path:
+    """Where the answer of a machine and stack is kept."""
+    return Path("results", "machines", machine, f"{stack}.json")
+
+
+def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[[str], None]) -> dict[str, bool]:
     """For cpu, mps and cuda whether it computes. The answer is kept in ``file``.
 
     A device that is there and failed is probed again at the next start, since that may have been
-    a passing fault: a driver not yet loaded, memory all taken.
+    a passing fault: a driver not yet loaded, memory all taken. probe: None where another machine measures, which
+    must have been asked before; raises DevicesError when it was not.
     """
     found = _read(file)
-    if found is None or any(_has_failed(entry) for entry in found.values()):
+    if probe is None:
+        if found is None:
+            raise DevicesError(f"{file}: missing; run python scripts/probe_devices.py on a node that measures")
+    elif found is None or any(_has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from speedbump.grid.axes import REST
 from speedbump.grid.cells import Cell, complete
 from speedbump.grid.models import BYTES_PER_VALUE, Model
-from speedbump.tables import TableError, read_metadata
 
 START_S = 10.0
 """Guess for a process to import torch, build the model and settle."""
@@ -18,6 +18,9 @@ STEP_GUESS_S = {"cpu": (0.004, 1e10), "mps": (0.004, 1.2e11), "cuda": (0.004, 1e
 
 SLOW_FACTOR = 20
 """The slowest regime the paper saw was about 21 times slower."""
+
+FILL_GB_S = 1.0
+"""Guess for a ballast to be filled."""
 
 
 def guess_s(cell: Cell, model: Model) -> float:
@@ -34,11 +37,22 @@ def guess_s(cell: Cell, model: Model) -> float:
         growth = 1 + length / 64 if whole["kv_cache"] == "off" else 1 + length / 4096
         one = n_gen * step * growth
         total += requests * min(one, cell.get("request_limit_s", one))
-    return START_S + total
+    return START_S + total + _beside_s(whole, requests * len(budgets), total)
+
+
+def _beside_s(whole: Cell, requests: int, total: float) -> float:
+    """Seconds beside those of the cell's own requests, which take ``total``."""
+    rest = REST.fullmatch(whole["between_requests"])
+    rests_s = float(rest[1]) * (requests - 1) if rest else 0.0
+    before_s = START_S + total / requests * max(1, whole["warmups"]) if whole["predecessor"] == "running" else 0.0
+    fill_s: float = whole["ballast_gb"] / FILL_GB_S
+    return rests_s + before_s + fill_s
 
 
 def read_records(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
     """Metadata of the run files that can be read."""
+    from speedbump.tables import TableError, read_metadata  # here, since polars would slow down every start
+
     for file in files:
         try:
             yield json.loads(read_metadata(file)["speedbump"])

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from speedbump.grid.axes import AXES, DEFAULTS
 from speedbump.grid.cells import Cell
 from speedbump.grid.models import Model
-from speedbump.grid.study import ACCELERATOR, Experiment, Study, StudyError, named_axes, nearest
+from speedbump.grid.study import ACCELERATOR, Experiment, Limits, Study, StudyError, named_axes, nearest
 
 LARGEST_GRID = 100_000
 
@@ -52,24 +52,23 @@ def expand_study(
             raise StudyError(f"{file}: requires: this machine has no {required} that computes")
     grid = Grid()
     for experiment in study.experiments:
-        kept, absent, uncaptured = [], set(), set()
+        kept, absent = [], set()
+        unfit: set[str] = set()
         if experiment.when is None or (experiment.when == ACCELERATOR) == bool(accelerator):
             for axes in combined[experiment.name]:
                 device = axes["device"] or accelerator or "cpu"
                 if device == ACCELERATOR:
                     device = accelerator or ACCELERATOR
-                if axes["compile"] == "cuda_graph" and device != "cuda":
-                    uncaptured.add(device)
-                elif computes.get(device):
-                    kept.append({**axes, "device": device})
-                else:
+                if not computes.get(device):
                     absent.add(device)
+                elif why := _unfit(axes, device, study.limits):
+                    unfit.add(why)
+                else:
+                    kept.append({**axes, "device": device})
         if absent:
             devices = " and ".join(sorted(absent))
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
-        if uncaptured:
-            where = " and ".join(sorted(uncaptured))
-            grid.notices.append(f"{experiment.name}: compile cuda_graph needs CUDA; its cells on {where} are left out")
+        grid.notices += [f"{experiment.name}: {why}; its cells are left out" for why in sorted(unfit)]
         cells = _with_sequences(kept, experiment, file, study)
         grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
     if study.experiments and not any(grid.cells.values()):
@@ -135,8 +134,23 @@ def _check(axes: Mapping[str, Any], replay: list[int], where: str, models: Mappi
             )
     if axes["lifetime"] == "fresh" and axes["order"] != DEFAULTS["order"]:
         raise StudyError(f"{where}.order: {axes['order']} needs lifetime: persistent; a fresh process has one budget")
+    if axes["harness"] == "litserve" and axes["instrument"] == "profile":
+        raise StudyError(f"{where}.instrument: a profile is of the process of the model; use harness: loop")
     if axes["harness"] == "generate" and axes["instrument"] in ("step_sync", "per_step"):
         raise StudyError(f"{where}.instrument: generate() cannot be observed at every step; use harness: loop")
+
+
+def _unfit(axes: Mapping[str, Any], device: str, limits: Limits) -> str | None:
+    """Why cells of a portable study are left out on this device, or without a request."""
+    if axes["compile"] == "cuda_graph" and device != "cuda":
+        return f"compile cuda_graph needs CUDA, not {device}"
+    if axes["watermark"] != DEFAULTS["watermark"] and device != "mps":
+        return f"watermark needs MPS, not {device}"
+    if axes["watermark"] != DEFAULTS["watermark"] and not limits.allow_watermark:
+        return "watermark only on request, limits: {allow_watermark: true}"
+    if axes["ballast_gb"] and not limits.allow_ballast:
+        return "ballast_gb only on request, limits: {allow_ballast: true}"
+    return None
 
 
 def _check_compile(axes: Mapping[str, Any], warmups: int, where: str) -> None:
@@ -153,8 +167,6 @@ def _check_compile(axes: Mapping[str, Any], warmups: int, where: str) -> None:
     for axis, value in needed.items():
         if axes[axis] != value:
             raise StudyError(f"{where}.compile: {chosen} needs {axis}: {value}, not {axes[axis]}: {why[axis]}")
-    if chosen == "cuda_graph" and axes["device"] in ("cpu", "mps"):
-        raise StudyError(f"{where}.compile: cuda_graph needs CUDA, not {axes['device']}")
     if warmups < 1:
         raise StudyError(f"{where}.compile: {chosen} needs a warm-up, in which it is made")
 
@@ -192,6 +204,8 @@ def _replay(axes: Mapping[str, Any], experiment: Experiment, file: str) -> list[
     if axes["order"] != "replay":
         return []
     where = f"{_where(experiment, file)}.workload"
+    if experiment.lengths is not None:
+        return experiment.lengths
     if experiment.workload is None:
         raise StudyError(f"{where}: order replay needs a CSV with a column n_gen")
     return _read_budgets(experiment.workload, where)

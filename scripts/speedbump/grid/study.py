@@ -3,14 +3,15 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
-from speedbump.grid.axes import AXES, REST, Axis
+from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
+from speedbump.grid.order import MOST_BLOCKS
 from speedbump.grid.ranges import RangeError, parse_range
 
-ACCELERATOR = "accelerator"
+ACCELERATOR: Final = "accelerator"
 """Study's word for a device: the one that computes on the machine, MPS before CUDA."""
 
 
@@ -45,6 +46,8 @@ class Limits(_Strict):
     cell_limit_s: float = Field(7200.0, gt=0, description="for the whole cell, the wait for the device apart")
     guard: Guard = Guard()
     allow_battery: bool = Field(False, description="measure on battery power too; the cell is flagged")
+    allow_ballast: bool = Field(False, description="measure cells with ballast_gb: memory is really taken")
+    allow_watermark: bool = Field(False, description="measure cells with a watermark: the allocator's limit is moved")
 
 
 class Refine(_Strict):
@@ -81,6 +84,9 @@ def _as_numbers(value: Any) -> list[int]:
         raise ValueError(str(error)) from error
 
 
+Lengths = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_numbers)]
+
+
 def _rest(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not text")
@@ -89,15 +95,29 @@ def _rest(value: Any) -> Any:
     return value
 
 
+def _watermark(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    match = WATERMARK.fullmatch(value)
+    if value != "default" and not (match and 0 < float(match[2]) <= WATERMARK_LIMITS[match[1]]):
+        limits = " or ".join(f"{side}_<ratio> up to {most:g}" for side, most in WATERMARK_LIMITS.items())
+        raise ValueError(f"{value!r} is not default, {limits}, such as high_1.0")
+    return value
+
+
+_WORDS = {"between_requests": _rest, "watermark": _watermark}
+"""Checks of axes whose words hold a number."""
+
+
 def _field(axis: Axis) -> Any:
     """Type of the axis in a study: one value or a list of them; whole numbers also as ranges."""
     if axis.kind is int:
-        kind: Any = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_as_numbers)]
+        kind: Any = Annotated[list[Annotated[int, Field(ge=axis.least)]], BeforeValidator(_as_numbers)]
     else:
         words = (*axis.values, ACCELERATOR) if axis.name == "device" else axis.values
         value: Any = Literal[words] if words else str
-        if axis.name == "between_requests":
-            value = Annotated[str, BeforeValidator(_rest)]
+        if axis.name in _WORDS:
+            value = Annotated[str, BeforeValidator(_WORDS[axis.name])]
         kind = Annotated[list[value], BeforeValidator(_as_list)]
     return (kind, Field(None, description=axis.meaning))
 
@@ -129,20 +149,54 @@ class Stack(_Strict):
     packages: _Texts = Field([], description="what else is installed, such as litserve>=0.2.16")
 
 
-_Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
+Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
+"""The axes that a block names, each with its values."""
 
 
-class Experiment(_Axes):
+class Experiment(Axes):
     """A named product of axes. What it does not name is at its default."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     when: Literal["accelerator", "no_accelerator"] | None = Field(
         None, description="only on a machine with, or without, an accelerator"
     )
-    include: list[_Axes] = Field([], description="further products; what one does not name is the experiment's")
-    exclude: list[_Axes] = Field([], description="cells left out: those that agree on every axis named")
+    include: list[Axes] = Field([], description="further products; what one does not name is the experiment's")
+    exclude: list[Axes] = Field([], description="cells left out: those that agree on every axis named")
     refine: Refine | None = None
     workload: str | None = Field(None, description="CSV of the lengths a replay goes through, with a column n_gen")
+    lengths: Lengths | None = Field(None, description="the same lengths in place of a CSV, in order")
+    keep: Literal["budget", "total"] = Field(
+        "budget", description="around a regime: what stays the same at another prompt, budget or prompt + budget"
+    )
+    at: Literal["every", "pair"] = Field(
+        "every", description="around a regime: every budget, or one within it and one beside it"
+    )
+
+
+class GivenRegime(_Strict):
+    """A slow regime that somebody knows: budgets at which the model is normal, and slow."""
+
+    model: str
+    device: Literal["cpu", "mps", "cuda", "accelerator"] = ACCELERATOR
+    n_prompt: int = Field(65, ge=1)
+    instrument: Literal["free_running", "step_sync"] = Field("free_running", description="of the reference")
+    normal: Lengths
+    slow: Lengths
+
+
+class Around(_Strict):
+    """Around which regime the experiments are: what they leave out is its series', and the budgets are its edges."""
+
+    study: str | None = Field(None, description="folder of a study whose report is built, such as results/studies/scan")
+    regime: GivenRegime | None = Field(None, description="in place of a study")
+    n_normal: int = Field(4, ge=1, le=100, description="normal budgets beside the edges")
+    n_inside: int = Field(2, ge=1, le=100, description="budgets within the regime, the worst first")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Around":
+        if (self.study is None) == (self.regime is None):
+            raise ValueError("give one of study and regime")
+        return self
 
 
 class Study(_Strict):
@@ -163,6 +217,10 @@ class Study(_Strict):
         None, description="CSV of the lengths an application really uses: n_prompt, n_gen, count"
     )
     suggests: str | None = Field(None, description="file of the study worth running after this one")
+    around: Around | None = None
+    blocks: int | None = Field(
+        None, ge=1, le=MOST_BLOCKS, description="repeats of every process, one after the other, each in a random order"
+    )
 
 
 def _as_flag(value: Any) -> Any:
@@ -304,8 +362,10 @@ _BLOCKS: dict[str, type[BaseModel]] = {
     "guard": Guard,
     "experiments": Experiment,
     "refine": Refine,
-    "include": _Axes,
-    "exclude": _Axes,
+    "include": Axes,
+    "exclude": Axes,
+    "around": Around,
+    "regime": GivenRegime,
     "stacks": Stack,
 }
 

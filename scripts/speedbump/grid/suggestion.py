@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from speedbump.grid.around import place_around
 from speedbump.grid.cells import Cell, canonical, cell_id
 from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
@@ -37,7 +38,8 @@ def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices
     """``next_command`` and ``next_hours`` of what is left of the study in ``file``; both None when there is nothing
     to suggest.
 
-    records: metadata of runs made here, which scale the estimate.  devices: the probe's answer.
+    records: metadata of runs made here, which scale the estimate.
+    devices: the probe's answer, ``<machine>/<stack>.json``.
     """
     nothing = {"next_command": None, "next_hours": None}
     if file is None:
@@ -61,7 +63,7 @@ def _cells_of(file: str, devices: Path) -> tuple[list[Cell], Mapping[str, Model]
     content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise StudyError(f"{file}: is not a study")
-    study = read_study(content, file)
+    study, _ = place_around(read_study(content, file), file, devices.parent.name, devices.stem)
     models = load_models(Path(study.models))
     grid = expand_study(study, file, models, lambda: known_devices(devices))
     return [cell for cells in grid.cells.values() for cell in cells], models

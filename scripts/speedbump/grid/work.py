@@ -1,73 +1,129 @@
 """What is left to measure: said to the reader before work starts, and to each cell while it goes on."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
-from speedbump.grid.cells import Cell, cell_id, complete
+from speedbump.grid.around import Centre
+from speedbump.grid.cells import Cell, canonical, complete
 from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model, memory_need
 from speedbump.grid.study import Study
 
+SAMPLE = 200
+"""Runs of a device from which its speed is known well enough: their median ratio to the guess."""
 
-def write_work(file: Path, runs: Mapping[str, str], models: Mapping[str, Model]) -> None:
+
+@dataclass(frozen=True)
+class Survey:
+    """What is measured. done: run files that exist.  scale: as ``measured_scale``; empty when nothing is left."""
+
+    done: frozenset[str]
+    scale: Mapping[str, float]
+
+
+def survey_runs(files: Iterable[str], models: Mapping[str, Model]) -> Survey:
+    """Which of the run files exist, and how fast the machine was in a sample of them."""
+    wanted = list(files)
+    done = existing(wanted)
+    scale = measured_scale(read_records(map(Path, _sample(done))), models) if len(done) < len(set(wanted)) else {}
+    return Survey(frozenset(done), scale)
+
+
+def existing(files: Iterable[str]) -> set[str]:
+    """Those of the files that exist, by one look into each folder: a shared folder answers slowly."""
+    by_folder: dict[str, set[str]] = {}
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        by_folder.setdefault(folder, set()).add(name)
+    found = set()
+    for folder, names in by_folder.items():
+        if Path(folder).is_dir():
+            found |= {f"{folder}/{entry.name}" for entry in os.scandir(folder) if entry.name in names}
+    return found
+
+
+def _sample(files: Iterable[str]) -> list[str]:
+    """At most SAMPLE files of each device, whichever have the smallest hashes."""
+    parts = sorted((file.split(".")[-2], file.split(".")[-4], file) for file in files)
+    by_device: dict[str, list[str]] = {}
+    for _, device, file in parts:
+        by_device.setdefault(device, []).append(file)
+    return [file for of_device in by_device.values() for file in of_device[:SAMPLE]]
+
+
+def write_work(file: Path, cells: Mapping[str, str], survey: Survey, models: Mapping[str, Model]) -> None:
     """List every known cell's run file and estimated seconds, for the progress line of measure_cell.
 
-    runs: canonical JSON of the cell by its run file. Written only while something is left to measure.
+    cells: canonical JSON by run file. Written only while something is left to measure.
     """
-    done = [Path(path) for path in runs if Path(path).exists()]
-    if len(done) == len(runs):
+    if survey.done.issuperset(cells):
         return
-    scale = measured_scale(read_records(done), models)
     work = [
-        {"file": path, "cell": cell, "estimate_s": round(estimate_s(cell, models[cell["model"]], scale), 1)}
-        for path, cell in ((path, json.loads(text)) for path, text in runs.items())
+        {
+            "file": run,
+            "cell": cell,
+            "estimate_s": round(estimate_s(cell, models[cell["model"]], survey.scale), 1),
+        }
+        for run, cell in ((run, json.loads(text)) for run, text in cells.items())
     ]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(work))
 
 
-def describe_work(grid: Mapping[str, list[Cell]], folders: Iterable[str], models: Mapping[str, Model]) -> list[str]:
+def describe_work(
+    grid: Mapping[str, list[Cell]], files: Mapping[str, list[str]], survey: Survey, models: Mapping[str, Model]
+) -> list[str]:
     """A line an experiment: at least how many cells, how many done, the time left; then warnings on memory.
 
-    folders: of the stacks that measure every cell.  Refinement may add cells, so counts are lower bounds.
+    files: the run files of each experiment's cells, in their order. Refinement may add cells, so counts are lower
+    bounds.
     """
-    folders = list(folders)
-    work = {
-        name: [(Path(f, f"{cell_id(c)}.parquet"), c) for f in folders for c in cells] for name, cells in grid.items()
+    left = {
+        name: [cell for cell, file in zip(cells, files[name], strict=True) if file not in survey.done]
+        for name, cells in grid.items()
     }
-    done = {file for runs in work.values() for file, _ in runs if file.exists()}
-    left = {name: {file: cell for file, cell in runs if file not in done} for name, runs in work.items()}
-    scale = measured_scale(read_records(done), models) if any(left.values()) else {}
     lines = []
-    for name, runs in work.items():
-        if runs:
-            count = f"{name}: {len(runs)} cell{'s' * (len(runs) != 1)}, {len(runs) - len(left[name])} done"
-            lines.append(f"{count}{_time_left(list(left[name].values()), models, scale)}")
-    waiting = [cell for cells in left.values() for cell in cells.values()]
+    for name, cells in grid.items():
+        if cells:
+            count = f"{name}: {len(cells)} cell{'s' * (len(cells) != 1)}, {len(cells) - len(left[name])} done"
+            lines.append(f"{count}{_time_left(left[name], models, survey.scale)}")
+    waiting = [cell for cells in left.values() for cell in cells]
     return lines + memory_warnings(waiting, models, psutil.virtual_memory().total)
 
 
 def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[str, float]) -> str:
     if not cells:
         return ""
-    seconds = [estimate_s(cell, models[cell["model"]], scale) for cell in cells]
+    seconds = {canonical(cell): estimate_s(cell, models[cell["model"]], scale) for cell in cells}
     basis = "from cells measured here" if all(cell["device"] in scale for cell in cells) else "a guess"
-    text = f", about {in_words(sum(seconds))} left ({basis})"
-    on_mps = sum(s for s, cell in zip(seconds, cells, strict=True) if cell["device"] == "mps")
+    text = f", about {in_words(sum(seconds.values()))} left ({basis})"
+    on_mps = sum(seconds[canonical(cell)] for cell in cells if cell["device"] == "mps")
     if on_mps:
-        text += f", {in_words(sum(seconds) + (SLOW_FACTOR - 1) * on_mps)} if all were {SLOW_FACTOR}x slow"
+        text += f", {in_words(sum(seconds.values()) + (SLOW_FACTOR - 1) * on_mps)} if all were {SLOW_FACTOR}x slow"
     return text
 
 
 def describe_study(
-    study: Study, models: Mapping[str, Model], machine: str, stacks: Iterable[str], partial: bool
+    study: Study,
+    models: Mapping[str, Model],
+    machine: str,
+    stacks: Iterable[str],
+    partial: bool,
+    centre: Centre | None = None,
 ) -> str:
-    """What the report says of the study, as canonical JSON; machine and stacks are those that measure."""
+    """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
+
+    centre: the regime that the study is around.
+    """
+    around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
         {
+            **around,
             "name": study.study,
             "title": study.title,
             "description": study.description,
@@ -99,6 +155,7 @@ def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_byt
             kv_cache=whole["kv_cache"],
             batch=whole["batch"],
         )
+        need = need * (2 if whole["predecessor"] == "running" else 1) + whole["ballast_gb"] * 2**30
         if whole["device"] != "cuda" and need > have_bytes:
             over.setdefault((whole["model"], whole["device"]), []).append((need, n_gen))
     have_gib = have_bytes / 2**30

@@ -89,8 +89,8 @@ def fixed_arguments(model: Any, cache: Cache, position: torch.Tensor, length: in
     """Keywords for a forward that feeds one token and says nothing of where it belongs but on the device.
 
     position: of the token, shape (1,), where the cache does not count for itself.  length: of the cache.
-    OPT and BLOOM make a mask as long as what the cache has seen, and ask the device how long that is;
-    given one as long as the cache, they do not, and what lies ahead is masked as for any other model.
+    OPT and BLOOM make a mask as long as what the cache has seen, and ask the device how long that is. They need
+    not where they are given one as long as the cache; what lies ahead is masked in any model.
     """
     parameters = _parameters(model)
     given: dict[str, Any] = {"cache" if "cache" in parameters else "past_key_values": cache}

@@ -1,5 +1,7 @@
 """Every name of ``torch.mps`` that Speedbump uses, and no other."""
 
+from contextlib import AbstractContextManager
+
 import torch
 
 
@@ -31,3 +33,23 @@ def driver_bytes() -> int:
 def recommended_bytes() -> int:
     """What Metal recommends as the working set at most; the watermark ratios multiply it."""
     return int(torch.mps.recommended_max_memory())
+
+
+def start_signposts() -> None:
+    """From now on every operation is marked for Xcode's Instruments, with its time on the GPU."""
+    torch.mps.profiler.start("interval,event")
+
+
+def stop_signposts() -> None:
+    """Mark no more."""
+    torch.mps.profiler.stop()
+
+
+def can_capture() -> bool:
+    """Whether Metal calls can be captured: since torch 2.5, and with MTL_CAPTURE_ENABLED=1 set."""
+    return bool(torch.mps.profiler.is_metal_capture_enabled())
+
+
+def capture(name: str) -> AbstractContextManager[None]:
+    """Captures Metal calls into ``<number>-<name>.gputrace`` in the current folder."""
+    return torch.mps.profiler.metal_capture(name)

@@ -19,10 +19,12 @@ def plan_requests(cell: Mapping[str, Any]) -> list[Planned]:
 
     A fresh process has one budget, ``n_gen``; a persistent one has a ``sequence`` of them, and is warmed up
     once, because what the process did before is what it is there to show. A probe asks for as many
-    repeats as it may need.
+    repeats as it may need; of a profile there is one.
     """
     budgets = cell.get("sequence") or [cell["n_gen"]]
     repeats = cell["probe"]["max_repeats"] if cell.get("probe") else cell["repeats"]
+    if cell.get("instrument") == "profile":
+        repeats = 1
     warmups = [("warmup", budgets[0])] * cell["warmups"]
     measured = [("measured", budget) for budget in budgets for _ in range(repeats)]
     return [Planned(index, phase, n_gen) for index, (phase, n_gen) in enumerate(warmups + measured)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from speedbump.grid.estimate import in_words
+from speedbump.grid.work import existing
 
 VARIABLE = "SPEEDBUMP_PROGRESS"
 """Names a JSON file: a list of {"file": path of a run, "estimate_s": seconds}, one for every cell of the study."""
@@ -27,9 +28,10 @@ def read_standing(environment: Mapping[str, str] = os.environ) -> Standing | Non
     """Where the study stands, or None when nobody says what belongs to it."""
     try:
         runs = json.loads(Path(environment[VARIABLE]).read_text())
-        missing = [run for run in runs if not Path(run["file"]).exists()]
+        done = existing(run["file"] for run in runs)
+        missing = [run for run in runs if run["file"] not in done]
         return Standing(len(runs) - len(missing) + 1, len(runs), sum(run["estimate_s"] for run in missing))
-    except (KeyError, TypeError, OSError, ValueError):
+    except (KeyError, TypeError, AttributeError, OSError, ValueError):
         return None
 
 

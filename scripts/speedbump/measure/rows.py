@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.measure.plan import Planned
-from speedbump.tables import MEMORY_SAMPLES, REQUESTS
+from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, Table
 
 Row = dict[str, Any]
 
@@ -87,6 +87,26 @@ def sample_table(
     cell: dict[str, Any], machine: str, stack: str, plan: Sequence[Planned], record: Record
 ) -> pl.DataFrame:
     """The memory samples of a memory run."""
+    return _answer_rows(MEMORY_SAMPLES, "samples", cell, machine, stack, plan, record)
+
+
+def profile_table(
+    cell: dict[str, Any], machine: str, stack: str, plan: Sequence[Planned], record: Record
+) -> pl.DataFrame:
+    """The operators of a profiled request."""
+    return _answer_rows(PROFILES, "operators", cell, machine, stack, plan, record)
+
+
+def _answer_rows(
+    table: Table,
+    part: str,
+    cell: dict[str, Any],
+    machine: str,
+    stack: str,
+    plan: Sequence[Planned],
+    record: Record,
+) -> pl.DataFrame:
+    """The rows that every answer has in one of its parts, each with its request."""
     shared = {
         "series": series_id(cell, machine, stack),
         "cell": cell_id(cell),
@@ -94,11 +114,11 @@ def sample_table(
         "stack": stack,
     }
     rows = [
-        {**shared, "n_gen": planned.n_gen, "request": planned.request, **sample}
+        {**shared, "n_gen": planned.n_gen, "request": planned.request, **row}
         for planned in plan
-        for sample in record.answers.get(planned.request, {}).get("samples", [])
+        for row in record.answers.get(planned.request, {}).get(part, [])
     ]
-    return pl.DataFrame(rows, schema=MEMORY_SAMPLES.schema)
+    return pl.DataFrame(rows, schema=table.schema)
 
 
 def _outcomes(plan: Sequence[Planned], record: Record) -> list[Row | None]:

@@ -46,7 +46,7 @@ class ServedSession:
         """Give the device's unused buffers back."""
         self._ask(ask="empty_cache")
 
-    def answer(self, n_gen: int) -> dict[str, Any]:
+    def answer(self, n_gen: int, phase: str = "measured") -> dict[str, Any]:
         """One request. What HTTP and LitServe add counts to the first token: E2E - TTFT is decoding alone."""
         start_s = perf_counter()
         inside = self._ask(ask="run", n_gen=n_gen)

@@ -15,6 +15,7 @@ from speedbump.measure.generation import generate, prepare_generate
 from speedbump.measure.instrument import Instrument, prepare_instrument
 from speedbump.measure.memory import Counters, read_memory
 from speedbump.measure.network import build_pretrained, build_random
+from speedbump.measure.profile import Profile
 from speedbump.measure.prompt import make_prompt
 from speedbump.measure.sentinel import time_sentinel
 
@@ -29,15 +30,16 @@ class Session(Protocol):
 
     def time_sentinel(self) -> float: ...
     def empty_cache(self) -> None: ...
-    def answer(self, n_gen: int) -> Answer: ...
+    def answer(self, n_gen: int, phase: str) -> Answer: ...
     def close(self) -> None: ...
 
 
 class LocalSession:
     """The model in this process."""
 
-    def __init__(self, cell: dict[str, Any], model: dict[str, Any]) -> None:
+    def __init__(self, cell: dict[str, Any], model: dict[str, Any], capture: str | None = None) -> None:
         """cell: every axis and the seed.  model: ``architecture`` and ``pretrained`` of the model's file.
+        capture: file of a Metal capture, without its ending.
 
         Raises NotImplementedError when the device does not compute, or the model has no weights of its own.
         """
@@ -57,6 +59,7 @@ class LocalSession:
         self.prompt = make_prompt(
             cell["seed"], cell["batch"], cell["n_prompt"], self.model.config.vocab_size, cell["device"]
         )
+        self._capture = capture
         self._fixed: tuple[Any, Callable[[], Step]] | None = None
 
     def time_sentinel(self) -> float:
@@ -74,14 +77,23 @@ class LocalSession:
         """Every counter, now."""
         return read_memory(self.accelerator.current_bytes, self.accelerator.driver_bytes)
 
-    def answer(self, n_gen: int) -> Answer:
-        """One request: what was timed, and what was looked at afterwards."""
-        return {**self.run(n_gen), **self.inspect()}
+    def answer(self, n_gen: int, phase: str = "measured") -> Answer:
+        """One request: what was timed, and what was looked at afterwards. Of a profile, warm-ups run free."""
+        if self.cell["instrument"] != "profile":
+            return {**self.run(n_gen), **self.inspect()}
+        if phase == "warmup":
+            return {**self.run(n_gen, Instrument(lambda token: None)), **self.inspect()}
+        with Profile(self.cell["device"], self._capture) as profile:
+            ran = self.run(n_gen, Instrument(profile.observe))
+        return {**ran, **self.inspect(), "operators": profile.operators}
 
     @torch.inference_mode()
-    def run(self, n_gen: int) -> Answer:
-        """Run one request; its times, in seconds. Start and end are on ``perf_counter``'s clock."""
-        instrument = prepare_instrument(self.cell["instrument"], self.accelerator.wait, self.read_memory)
+    def run(self, n_gen: int, instrument: Instrument | None = None) -> Answer:
+        """Run one request; its times, in seconds. Start and end are on ``perf_counter``'s clock.
+
+        instrument: in place of the cell's.
+        """
+        instrument = instrument or prepare_instrument(self.cell["instrument"], self.accelerator.wait, self.read_memory)
         started_at = datetime.now(UTC)
         generation = self._generate(n_gen, instrument)
         self._last = generation, instrument

@@ -6,16 +6,17 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from speedbump.grid.cells import canonical, complete
+from speedbump.grid.cells import canonical, complete, takes_all
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
 from speedbump.grid.study import Limits
+from speedbump.measure.companions import companions_of, not_asked_for, watermark_variables, why_no_room
 from speedbump.measure.environment import (
     State,
     boot_id,
@@ -35,8 +36,8 @@ from speedbump.measure.power import read_power, stay_awake, wait_until_cool
 from speedbump.measure.privacy import without_paths
 from speedbump.measure.process import StartError, Worker, settle_memory, start_worker
 from speedbump.measure.progress import Progress
-from speedbump.measure.rows import Ending, Record, request_table, sample_table
-from speedbump.tables import MEMORY_SAMPLES, REQUESTS, write_table
+from speedbump.measure.rows import Ending, Record, profile_table, request_table, sample_table
+from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 POLL_S = 0.2
 """How often the supervisor looks at clocks and memory while the worker measures."""
@@ -76,10 +77,12 @@ def measure_cell(
     """
     if read_power().source == "battery" and not limits.allow_battery:
         raise RefusedError('on battery power: plug the machine in, or give the limit {"allow_battery": true}')
+    if why := not_asked_for(cell, limits):
+        raise RefusedError(why)
     begun_s = time.monotonic()
     plan = plan_requests(cell)
     progress = Progress(cell, [planned.n_gen for planned in plan])
-    run = run_worker(cell, model, plan, out.parent, limits, python, log, progress)
+    run = run_worker(cell, model, plan, out, limits, python, log, progress)
     record = run.record
     check_versions(stack, record.stack)
     metadata = {
@@ -97,9 +100,14 @@ def measure_cell(
         "supervisor_peak_bytes": peak_rss_bytes(),
     }
     text = {"speedbump": json.dumps(metadata, sort_keys=True)}
-    if complete(cell)["instrument"] == "memory":
-        samples = sample_table(cell, machine, stack, plan, record)
-        write_table(samples, MEMORY_SAMPLES, out.with_suffix(".memory.parquet"), text)
+    match complete(cell)["instrument"]:
+        case "memory":
+            samples = sample_table(cell, machine, stack, plan, record)
+            write_table(samples, MEMORY_SAMPLES, out.with_suffix(".memory.parquet"), text)
+        case "profile":
+            operators = profile_table(cell, machine, stack, plan, record)
+            write_table(operators, PROFILES, out.with_suffix(".profile.parquet"), text)
+            name_capture(out)
     disturbed = find_disturbances(run.before, run.after, (record.sentinel_before_s, record.sentinel_after_s))
     if record.ending and len(record.answers) == len(plan):
         disturbed.append(f"after the last request: {record.ending.message}")
@@ -115,13 +123,16 @@ def run_worker(
     cell: dict[str, Any],
     model: Model,
     plan: list[Planned],
-    folder: Path,
+    out: Path,
     limits: Limits,
     python: str,
     log: Path | None,
     progress: Progress,
 ) -> Run:
-    """Hold the device, awake and cool, from before the worker starts until its memory is given back."""
+    """Hold the device, awake and cool, from before the worker starts until its memory is given back.
+
+    out: the cell's file, beside which a capture goes, and whose disk the guard watches.
+    """
     parents = find_parents()
 
     def is_wanted() -> bool:
@@ -129,16 +140,30 @@ def run_worker(
 
     with ExitStack() as held_open:
         slots = find_slots()
-        held = held_open.enter_context(hold_device(cell["device"], slots, is_wanted, progress.say))
+        device = "cpu" if takes_all(cell) else cell["device"]
+        held = held_open.enter_context(hold_device(device, slots, is_wanted, progress.say))
         wait_until_cool(progress.say)
         held_open.enter_context(stay_awake())
         gpu = held.slots[0].visible if cell["device"] == "cuda" else ""
         before = read_state(gpu)
         variables = _variables(cell, model, gpu)
+        task = make_task(cell, model, plan, out)
+        record, last_line = Record(), ""
+        if shortage := why_no_room(cell, limits):
+            record.ending = Ending("out_of_memory", shortage)
         try:
-            with start_worker(python, make_task(cell, model, plan), held.descriptors, variables, log) as worker:
-                record = watch(worker, cell, limits, folder, is_wanted, progress.show_request)
-                last_line = worker.last_line()
+            with ExitStack() as beside:
+                companions: dict[str, Worker] = {}
+                for name, its_task in companions_of(cell, task, plan):
+                    if record.ending is None:
+                        companion = beside.enter_context(start_worker(python, its_task, held.descriptors, variables))
+                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions)
+                        companions[name] = companion
+                        record.ending = _of_companion(name, ready.ending)
+                if record.ending is None:
+                    with start_worker(python, task, held.descriptors, variables, log) as worker:
+                        record = watch(worker, cell, limits, out.parent, is_wanted, progress.show_request, companions)
+                        last_line = worker.last_line()
         except StartError as error:
             raise RefusedError(str(error)) from error
         after = read_state(gpu)
@@ -161,8 +186,8 @@ def describe_hold(held: Held, slots: list[Slot], before: State, after: State) ->
     }
 
 
-def make_task(cell: dict[str, Any], model: Model, plan: list[Planned]) -> dict[str, Any]:
-    """What the worker is told."""
+def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path) -> dict[str, Any]:
+    """What the worker is told. ``out``: the cell's file, beside which a Metal capture goes."""
     return {
         "kind": "cell",
         "cell": complete(cell),
@@ -172,7 +197,16 @@ def make_task(cell: dict[str, Any], model: Model, plan: list[Planned]) -> dict[s
         },
         "requests": [asdict(planned) for planned in plan],
         "probe": cell.get("probe"),
+        "stays": False,
+        "capture": str(out.resolve().with_suffix("")),
     }
+
+
+def name_capture(out: Path) -> None:
+    """Give a Metal capture the cell's name, without PyTorch's number before it."""
+    for found in out.parent.glob(f"[0-9][0-9][0-9][0-9]-{out.stem}.gputrace"):
+        shutil.rmtree(out.with_suffix(".gputrace"), ignore_errors=True)
+        found.replace(out.with_suffix(".gputrace"))
 
 
 def watch(
@@ -182,10 +216,12 @@ def watch(
     folder: Path,
     is_wanted: Callable[[], bool],
     show_request: Callable[[int], None],
+    companions: Mapping[str, Worker],
 ) -> Record:
     """Listen to the worker until it is done or dead, and kill it where a limit is passed.
 
     folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
+    companions: processes without which the cell is not what it says, by what they are called.
     """
     record = Record()
     stops_s = (cell.get("request_limit_s"), (cell.get("probe") or {}).get("stop_at_s"))
@@ -211,11 +247,23 @@ def watch(
             record.ending = Ending("timed_out", f"the cell's limit of {limits.cell_limit_s:g} s passed")
         elif not record.done and (breach := breach_of(limits.guard, swap_before_bytes, folder)):
             record.ending = Ending("stopped", f"stopped by the memory guard: {breach}", elapsed_s)
+        elif not record.done and (ended := [name for name, other in companions.items() if _has_ended(other)]):
+            record.ending = Ending("killed", f"the {ended[0]} ended while the cell was measured")
     if worker.ended and not record.done and record.ending is None:
         record.ending = _death(worker)
     if record.ending:
         record.ending = replace(record.ending, message=without_paths(record.ending.message))
     return record
+
+
+def _has_ended(companion: Worker) -> bool:
+    companion.read_events(0.0)
+    return companion.ended
+
+
+def _of_companion(name: str, ending: Ending | None) -> Ending | None:
+    """The cell's ending where one of its companions was never ready; what is slow in that one is not the cell's."""
+    return Ending(ending.status, f"the {name}: {ending.message}") if ending else None
 
 
 def _death(worker: Worker) -> Ending:
@@ -232,6 +280,9 @@ def _variables(cell: dict[str, Any], model: Model, gpu: str) -> dict[str, str]:
     from_hub = complete(cell)["weights"] == "pretrained" and model.pretrained and model.pretrained.hub
     if not from_hub:
         variables["HF_HUB_OFFLINE"] = "1"
+    variables |= watermark_variables(complete(cell)["watermark"])
+    if cell["device"] == "mps" and complete(cell)["instrument"] == "profile":
+        variables["MTL_CAPTURE_ENABLED"] = "1"
     return variables
 
 

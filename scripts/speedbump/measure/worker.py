@@ -1,4 +1,5 @@
-"""The worker: the only process that imports torch. It measures one cell, or says which devices compute.
+"""The worker: the only process that imports torch. It measures one cell, or says which devices compute, or
+does nothing but hold memory.
 
 Run as a file, by the Python whose torch is to be measured, which needs torch, transformers and psutil and
 nothing else of Speedbump's. Its one argument is the descriptor of the pipe on which it reports, one JSON
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from speedbump.measure.ballast import hold  # noqa: E402  (the path must come first)
 from speedbump.measure.failure import describe, status_of  # noqa: E402  (the path must come first)
 from speedbump.measure.plan import is_decided  # noqa: E402
 
@@ -43,6 +45,8 @@ def main() -> None:
     try:
         if task["kind"] == "probe":
             probe(report)
+        elif task["kind"] == "ballast":
+            hold(task["bytes"], lambda: report("done"))
         else:
             measure(task, report)
     except BaseException as error:
@@ -55,7 +59,10 @@ def main() -> None:
 
 
 def measure(task: dict[str, Any], report: Report) -> None:
-    """Answer the task's requests in order, and report each before and after."""
+    """Answer the task's requests in order, and report each before and after.
+
+    One that ``stays`` keeps all its memory after them, until it is ended.
+    """
     from speedbump.measure.stack import describe_stack
 
     report("stack", **describe_stack(task["cell"]["device"]))
@@ -65,6 +72,9 @@ def measure(task: dict[str, Any], report: Report) -> None:
         report("sentinel", when="before", seconds=session.time_sentinel())
         _answer_all(task, session, report)
         report("sentinel", when="after", seconds=session.time_sentinel())
+        if task["stays"]:
+            report("done")
+            threading.Event().wait()
     finally:
         session.close()
     report("done")
@@ -78,7 +88,7 @@ def open_session(task: dict[str, Any]) -> "Session":
         return ServedSession(task["cell"], task["model"])
     from speedbump.measure.session import LocalSession
 
-    return LocalSession(task["cell"], task["model"])
+    return LocalSession(task["cell"], task["model"], task["capture"])
 
 
 def _answer_all(task: dict[str, Any], session: "Session", report: Report) -> None:
@@ -87,7 +97,7 @@ def _answer_all(task: dict[str, Any], session: "Session", report: Report) -> Non
         if planned["request"] > 0:
             _pass_gap(task["cell"]["between_requests"], session)
         report("request_started", request=planned["request"], started_at=datetime.now(UTC).isoformat())
-        answer = session.answer(planned["n_gen"])
+        answer = session.answer(planned["n_gen"], planned["phase"])
         report("request", request=planned["request"], **answer)
         if planned["phase"] == "measured":
             measured_s.append(answer["e2e_s"])

@@ -2,14 +2,14 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import polars as pl
 
 from speedbump.grid.stack import stack_order
-from speedbump.report.curves import Curve, spoken_without, stack_titles
+from speedbump.report.curves import Curve, stack_titles
 from speedbump.report.study import Study
 from speedbump.report.words import listing, plural, prose
 from speedbump.tables import CHANGE_WORDS
@@ -24,12 +24,19 @@ PHRASES = {
     "unchanged": ("is unchanged", "are unchanged"),
 }
 assert set(PHRASES) == set(CHANGE_WORDS)
+MACHINE_PHRASES = PHRASES | {
+    "new": ("has a slow regime that the other has not", "have a slow regime that the other has not"),
+    "moved": ("has its slow regime elsewhere", "have their slow regime elsewhere"),
+    "gone": ("lacks a slow regime that the other has", "lack a slow regime that the other has"),
+    "unchanged": ("shows no difference", "show no difference"),
+}
 
 
 @dataclass(frozen=True)
 class Change:
     """A curve in two places. row: of tables.SERIES_CHANGES; regimes, budgets: of the tables of those names.
 
+    name: of the curve, without what is compared.
     titles: of the two stacks, or machines, in as few words as tell them apart.  between_stacks: of one machine.
     neighbours: no other stack lies between the two.  newest: they are the two newest stacks of the machine.
     """
@@ -39,6 +46,7 @@ class Change:
     row: dict[str, Any]
     regimes: Sequence[dict[str, Any]]
     budgets: Sequence[dict[str, Any]]
+    name: str
     titles: tuple[str, str]
     between_stacks: bool
     neighbours: bool
@@ -51,12 +59,6 @@ class Change:
     @property
     def sentence(self) -> str:
         return prose(self.row["sentence"])
-
-    @property
-    def name(self) -> str:
-        """The curve without its stack, which is not what is compared."""
-        own = stack_titles({self.row["old_stack"], self.row["new_stack"]})
-        return spoken_without(self.new, own.get(self.row["new_stack"], "") or None)
 
 
 def every_change(study: Study) -> list[Change]:
@@ -74,6 +76,9 @@ def every_change(study: Study) -> list[Change]:
         between_stacks = row["old_machine"] == row["new_machine"]
         places = (row["old_stack"], row["new_stack"])
         of_machine = list(pairwise(ordered[row["new_machine"]]))
+        said = {stack_titles(stacks[row["new_machine"]])[row["new_stack"]]}
+        said |= set() if between_stacks else {row["new_machine"]}
+        alike = replace(curves[row["new"]], apart=tuple(w for w in curves[row["new"]].apart if w not in said))
         found.append(
             Change(
                 curves[row["old"]],
@@ -81,6 +86,7 @@ def every_change(study: Study) -> list[Change]:
                 row,
                 regimes.get(pair, []),
                 budgets.get(pair, []),
+                alike.spoken,
                 (titles[places[0]], titles[places[1]]) if between_stacks else (row["old_machine"], row["new_machine"]),
                 between_stacks,
                 between_stacks and places in of_machine,
@@ -119,6 +125,19 @@ def upgrade_sentence(changes: Sequence[Change]) -> str:
     )
     if len(newest) == 1:
         return f"{between}: {newest[0].name} {PHRASES[newest[0].word][0]}: {newest[0].sentence}"
-    counts = Counter(change.word for change in newest)
-    parts = [f"{counts[word]} {PHRASES[word][counts[word] > 1]}" for word in CHANGE_WORDS if counts[word]]
-    return f"{between}: of {plural(len(newest), 'curve')}, {listing(parts)}"
+    return f"{between}: {_counts(newest, PHRASES)}"
+
+
+def machine_sentences(changes: Sequence[Change]) -> list[str]:
+    """One for every two machines: how many curves differ, and in what."""
+    between: dict[tuple[str, str], list[Change]] = defaultdict(list)
+    for change in changes:
+        if not change.between_stacks:
+            between[change.titles].append(change)
+    return [f"{new} against {old}: {_counts(own, MACHINE_PHRASES)}" for (old, new), own in sorted(between.items())]
+
+
+def _counts(changes: Sequence[Change], phrases: dict[str, tuple[str, str]]) -> str:
+    counts = Counter(change.word for change in changes)
+    parts = [f"{counts[word]} {phrases[word][counts[word] > 1]}" for word in CHANGE_WORDS if counts[word]]
+    return f"of {plural(len(changes), 'curve')}, {listing(parts)}"

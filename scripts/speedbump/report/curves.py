@@ -209,7 +209,15 @@ def axis_words(axis: str, value: Any) -> str:
                 "step_sync": "synchronised at every step",
                 "per_step": "every step timed",
                 "memory": "memory sampled",
+                "profile": "profiled",
             }.get(value, str(value))
+        case "predecessor":
+            return {"ended": "process before ended", "running": "process before idle"}.get(value, str(value))
+        case "ballast_gb":
+            return f"{value} GiB of ballast" if value else "no ballast"
+        case "watermark":
+            side, _, ratio = str(value).partition("_")
+            return f"{side} watermark {ratio}".strip()
         case "compile":
             return {"none": "not compiled", "cuda_graph": "CUDA graph", "inductor": "torch.compile"}.get(
                 value, str(value)

@@ -10,6 +10,7 @@ from speedbump.report.study import TABLES, Study
 
 MEANINGS = {
     "requests": "every request, one row each",
+    "profiles": "every operator of every profiled request",
     "cells": "every run, summarised",
     "faults": "files that could not be used",
     "budgets": "every output length of every curve: latency, trend, state",
@@ -20,6 +21,10 @@ MEANINGS = {
     "regime_changes": "the same of every slow regime",
     "budget_changes": "the same of every output length that both have",
     "claims": "every claim of the paper and where it was checked",
+    "hypotheses": "every prediction of every hypothesis on why it is slow, and what was seen",
+    "growth": "every memory counter over lengths, requests and steps, and how it grows",
+    "mitigations": "every change tried: what stays of the slow-down, and its price",
+    "predictions": "every curve, measured or published: the onset expected from the allocator’s pool, and the one seen",
 }
 
 

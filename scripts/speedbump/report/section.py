@@ -79,6 +79,8 @@ class Section:
     table: Table | None = None
     open: bool = False
     """Whether the table is what the section shows, and not only the values behind a picture."""
+    folded: Sequence[tuple[str, Table]] = ()
+    """Further tables, each behind the line that says what it holds."""
     file: str = ""
     """The data file that holds the table's values in full, without its suffix."""
     empty: str = ""

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -17,16 +17,25 @@ from speedbump.tables import (
     CLAIMS,
     COMPARISONS,
     FAULTS,
+    GROWTH,
+    HYPOTHESES,
+    MITIGATIONS,
+    PREDICTIONS,
+    PROFILES,
     REGIME_CHANGES,
     REGIMES,
     REQUESTS,
     SERIES,
     SERIES_CHANGES,
     Table,
+    TableError,
     read_table,
 )
 
-OPTIONAL = (COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS)
+Json = TypeVar("Json", dict[str, Any], list[Any])
+
+JUDGED = (HYPOTHESES, GROWTH, MITIGATIONS, PREDICTIONS)
+OPTIONAL = (PROFILES, COMPARISONS, SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES, CLAIMS, *JUDGED)
 """Tables that a folder may lack; they are then empty."""
 TABLES = (REQUESTS, CELLS, FAULTS, BUDGETS, SERIES, REGIMES, *OPTIONAL)
 
@@ -48,6 +57,7 @@ class Study:
     """All that the report knows. Tables as in ``speedbump.tables``; ``about`` is study.json."""
 
     requests: pl.DataFrame
+    profiles: pl.DataFrame
     cells: pl.DataFrame
     faults: pl.DataFrame
     budgets: pl.DataFrame
@@ -58,6 +68,10 @@ class Study:
     regime_changes: pl.DataFrame
     budget_changes: pl.DataFrame
     claims: pl.DataFrame
+    hypotheses: pl.DataFrame
+    growth: pl.DataFrame
+    mitigations: pl.DataFrame
+    predictions: pl.DataFrame
     about: dict[str, Any]
     environments: list[dict[str, Any]] = field(default_factory=list)
     """Dicts of machine, stack and environment, as in environment.json."""
@@ -113,11 +127,25 @@ def read_study(folder: str | Path) -> Study:
     """Read a study's folder. Raises TableError, WorkloadError or OSError naming the file that is missing or wrong."""
     folder = Path(folder)
     tables = {table.name: _read(folder / f"{table.name}.parquet", table) for table in TABLES}
-    about = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-    environments = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    about = _read_json(folder / "study.json", dict)
+    missing = {"name", "runs"} - about.keys()
+    if missing:
+        raise TableError(f"{folder / 'study.json'}: lacks {', '.join(sorted(missing))}")
+    environments = _read_json(folder / "environment.json", list)
     lengths = folder / "workload.csv"
     workload = read_workload(lengths) if about.get("workload") else None
     return Study(**tables, about=about, environments=environments, workload=workload)
+
+
+def _read_json(file: Path, kind: type[Json]) -> Json:
+    """What a JSON file holds. Raises TableError unless it is of that kind."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TableError(f"{file}: is not JSON: {error}") from None
+    if not isinstance(content, kind):
+        raise TableError(f"{file}: holds no {'object' if kind is dict else 'list'}")
+    return content
 
 
 def _read(path: Path, table: Table) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from speedbump.grid.stack import stack_order
+from speedbump.report.changes import every_change, machine_sentences
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve, groups_differing_in
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip
@@ -11,7 +12,7 @@ from speedbump.report.section import Figure, Section, Table
 from speedbump.report.study import Study
 from speedbump.report.theme import length_axis, length_range, log_range, value_axis
 from speedbump.report.verdict import VERDICT_WORDS, advise, spans_words
-from speedbump.report.words import listing, plural
+from speedbump.report.words import listing, plural, sentence
 
 MOST = 6
 WIDTH, HEIGHT = 310, 170
@@ -60,13 +61,19 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         anchor="devices",
         nav="Devices",
         finding=device_finding(every[0]),
-        lead=f"The same model under the same conditions, on one scale for each model.{more}",
+        lead=f"The same model under the same conditions, on one scale for each model.{more}{_machines(study)}",
         key=(("dot normal", "normal length"), ("dot slow", "slow length")),
         small=[Figure((f"devices-{curve.key}",), curve.name, "", (curve.key,)) for group in shown for curve in group],
         caption="Another machine may also differ in its system and versions.",
         table=_table(every),
         file="series",
     )
+
+
+def _machines(study: Study) -> str:
+    """What every two machines differ in, their accelerators taken together."""
+    told = machine_sentences(every_change(study))
+    return "".join(f" {sentence(text)}" for text in told[:MOST])
 
 
 def device_finding(group: Group) -> str:

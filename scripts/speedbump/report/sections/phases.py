@@ -53,7 +53,8 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         anchor="phases",
         nav="Phases",
         finding=phase_finding(curves[0], times_of(study, curves[0])),
-        lead=f"Time to the first token, and the time from there to the last, on one logarithmic scale.{shown}",
+        lead=f"Time to the first token, and the time from there to the last, on one logarithmic scale.{shown}"
+        f"{host_bound(study)}",
         key=relevant(KEY, curves),
         figures=[
             Figure((f"phases-{curve.key}-{field}",), f"{curve.spoken}: {name}", "", (curve.key,))
@@ -64,6 +65,28 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         table=_table(study, curves),
         file="cells",
     )
+
+
+def host_bound(study: Study) -> str:
+    """What bounds curves on CUDA at batch 1, so that nobody takes them for the GPU's; empty without such a curve."""
+    steps_ms: dict[tuple[str, str], list[float]] = {}
+    for row in study.cells.filter(device="cuda", batch=1).drop_nulls("tpot_median_s").sort("model").to_dicts():
+        steps_ms.setdefault((row["model"], row["compile"]), []).append(row["tpot_median_s"] * 1e3)
+    bound = [model for model, compiled in steps_ms if compiled == "none"]
+    if not bound:
+        return ""
+    graphs = [model for model in bound if (model, "cuda_graph") in steps_ms]
+    model = graphs[0] if graphs else bound[0]
+    freed = f"; as one CUDA graph it takes {_span_ms(steps_ms[model, 'cuda_graph'])}" if graphs else ""
+    return (
+        " On CUDA at batch 1 the host’s Python starts every kernel of a step, and a fast GPU waits: such times are "
+        f"the host’s. A step of {study.model_title(model)} takes {_span_ms(steps_ms[model, 'none'])}{freed}."
+    )
+
+
+def _span_ms(values: list[float]) -> str:
+    low, high = digits(min(values), 2), digits(max(values), 2)
+    return f"{low} ms" if low == high else f"{low} to {high} ms"
 
 
 def phase_finding(curve: Curve, known: Times) -> str:

@@ -118,7 +118,8 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         figures=figures,
         caption="A change is shown when it cannot be the noise of requests, processes and sessions (5 % for all "
         "lengths of two stacks together, Holm), nor a disturbance of single processes, and when the fixed workload did "
-        "not change with it. Intervals are 95 % each. Two stacks may differ in more than the version named.",
+        "not change with it. Intervals are 95 % each, wider where a run was disturbed. Two stacks may differ in more "
+        "than the version named.",
         table=_table(every),
         open=True,
         file="series_changes",

@@ -72,7 +72,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     if not shown:
         return EMPTY
     bounds = shade_bounds([step for _, steps in shown for values in steps.values() for step in values[1:]])
-    notes = {row["series"]: slow_step_note(row) for row in find_slow_steps(study.requests).series.iter_rows(named=True)}
+    found = {row["series"]: row for row in find_slow_steps(study.requests).series.iter_rows(named=True)}
     key = tuple((f"shade{number}", f"{_shade_words(bounds, number)}") for number in range(SHADES))
     return Section(
         anchor="steps",
@@ -80,7 +80,9 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         finding=step_finding(*shown[0]),
         lead="Time of each decode step, by its place in the request. Timing every step slows the request itself down.",
         key=key,
-        figures=[Figure((f"steps-{c.key}",), c.spoken, notes.get(c.series, ""), (c.key,)) for c, _ in shown],
+        figures=[
+            Figure((f"steps-{c.key}",), c.spoken, slow_step_note(c, found.get(c.series)), (c.key,)) for c, _ in shown
+        ],
         caption="A tile is the mean of neighbouring steps, of the median over the requests. Prefill is left out.",
         table=_table(shown),
         file="requests",
@@ -94,10 +96,19 @@ FOLLOWS = {
 }
 
 
-def slow_step_note(row: Mapping[str, Any]) -> str:
-    """What the slow steps of a curve's requests follow, from a row of SERIES_STEPS."""
+def slow_step_note(curve: Curve, row: Mapping[str, Any] | None) -> str:
+    """What the slow steps of a curve's requests follow, from its row of SERIES_STEPS. Without a slow regime there is
+    nothing to follow: a busy host, or a cache that is off, also gives slow steps.
+    """
+    if row is None:
+        return ""
     if row["follows"] == "nothing":
         return "No request has slow steps."
+    if not curve.accepted:
+        return (
+            f"{row['n_slow_requests']} of {plural(row['n_requests'], 'request')} have steps above the usual time at "
+            "their place. The curve shows no slow regime, so nothing is concluded from them."
+        )
     return (
         f"{row['n_slow_requests']} of {plural(row['n_requests'], 'request')} have slow steps: from request "
         f"{row['first_slow_request'] + 1} of the process on, and typically from step {row['first_slow_step']}. "

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Judge why a study's curves are slow and what makes it go away; predict onsets from the allocator's pool."""
+
+import argparse
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import polars as pl
+
+from speedbump.analyse.claims.measured import Measured, measured_evidence
+from speedbump.analyse.claims.published import published_evidence
+from speedbump.analyse.mechanism.judge import judge_study
+from speedbump.analyse.mechanism.predictions import prediction_rows
+from speedbump.grid.models import ModelError, load_models
+from speedbump.tables import GROWTH, HYPOTHESES, MITIGATIONS, PREDICTIONS, TABLES, TableError, read_table, write_table
+
+CONFIG = Path(__file__).parents[1] / "config"
+
+
+def main() -> int:
+    args = parse_args()
+    try:
+        judge(args)
+    except (OSError, TableError, ModelError) as error:
+        print(str(error).splitlines()[0], file=sys.stderr)
+        return 2
+    return 0
+
+
+def judge(args: argparse.Namespace) -> None:
+    """Write the four tables. Raises OSError, TableError or ModelError naming the file that is missing or wrong."""
+    schemas = {table.name: table for table in TABLES}
+    tables = Measured(*(read_table(args.study / f"{f.name}.parquet", schemas[f.name]) for f in fields(Measured)))
+    judged = judge_study(tables.requests, tables.memory_samples, tables.series, tables.budgets, tables.regimes)
+    evidence = [evidence for _, _, evidence in measured_evidence(tables)][:1]
+    models = {name: model for folder in args.models for name, model in load_models(folder).items()}
+    rows = prediction_rows([*evidence, published_evidence(args.reference)], models)
+    write_table(judged.hypotheses, HYPOTHESES, args.out / "hypotheses.parquet")
+    write_table(judged.growth, GROWTH, args.out / "growth.parquet")
+    write_table(judged.mitigations, MITIGATIONS, args.out / "mitigations.parquet")
+    write_table(pl.DataFrame(rows, schema=PREDICTIONS.schema), PREDICTIONS, args.out / "predictions.parquet")
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("study", type=Path, help="the study's folder, with its tables")
+    parser.add_argument("--models", type=Path, nargs="+", default=[CONFIG / "models"], help="folders of models")
+    parser.add_argument("--reference", type=Path, default=CONFIG / "reference", help="the paper's published figures")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write the tables into")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
