@@ -22,7 +22,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from speedbump.grid.cells import axes_of, canonical, cell_id, series_id
+from speedbump.grid.cells import Cell, axes_of, canonical, cell_id, series_id
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_chip, find_machine
 from speedbump.grid.models import load_models
@@ -49,9 +49,11 @@ rule join:
 
 STEPS = {
     "planned": "planning, nothing measured (`snakemake -n`)",
+    "one_cell": "planning one cell of them, as each job of a cluster does",
     "collect_requests": "collecting, each run verified",
     "segment_regimes": "finding regimes",
     "compare_series": "comparing curves",
+    "compare_stacks": "comparing stacks",
     "check_claims": "checking claims",
     "draw_charts": "drawing",
     "build_site": "building the site",
@@ -85,9 +87,7 @@ def make_study(root: Path, cells: int) -> None:
 def simulate_runs(root: Path) -> None:
     """Write the run file of every cell of the study."""
     machine, stack, environment = find_machine(), find_stack(), describe_machine()
-    file, models = root / STUDY, load_models(root / "config" / "models")
-    study = read_study(yaml.safe_load(file.read_text()), file.name)
-    for cell in expand_study(study, file.name, models, lambda: {"cpu": True}).cells["many"]:
+    for cell, run in zip(cells_of(root), run_files(root), strict=True):
         axes = axes_of(cell)
         step = 0.01 if axes["kv_cache"] == "dynamic" else 0.01 + 0.0001 * axes["n_gen"]
         rows = [
@@ -117,7 +117,6 @@ def simulate_runs(root: Path) -> None:
             "wall_s": 1.0,
         }
         table = pl.DataFrame(rows, schema=REQUESTS.schema)
-        run = root / "results" / "runs" / machine / stack / f"{cell_id(cell)}.parquet"
         write_table(table, REQUESTS, run, {"speedbump": json.dumps(record)})
 
 
@@ -140,13 +139,20 @@ def snakemake(root: Path, *arguments: str) -> tuple[Cost, str]:
 
 def measure_study(study: Path, cells: int) -> dict[str, Cost]:
     """The cost of every step of a study of so many cells, by its key in STEPS."""
-    chosen = ("--configfile", STUDY)
     costs = plan_study(study, cells)
     simulate_runs(study)
+    return costs | run_study(study, cells)
+
+
+def run_study(study: Path, cells: int) -> dict[str, Cost]:
+    """The cost of every step when all is measured."""
+    costs = {}
+    chosen = ("--configfile", STUDY)
     _, text = snakemake(study, "-n", "-p", "--quiet", "host", *chosen)
     (study / "results" / "studies" / "many" / "logs").mkdir(parents=True)
     for rule, command in re.findall(r"^rule (\w+):$.*?^Shell command: (.*?)$", text, re.MULTILINE | re.DOTALL):
-        costs[rule], _ = cost(study, "env", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "bash", "-c", command)
+        if command != "None":
+            costs[rule], _ = cost(study, "env", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "bash", "-c", command)
     costs["no_op"], text = snakemake(study, *chosen)
     assert "Nothing to be done" in text, text
     touch = study / "touch"
@@ -163,7 +169,24 @@ def plan_study(study: Path, cells: int) -> dict[str, Cost]:
     """The cost of planning a study of which nothing is measured."""
     study.mkdir()
     make_study(study, cells)
-    return {"planned": snakemake(study, "-n", "--configfile", STUDY)[0]}
+    costs = {"planned": snakemake(study, "-n", "--configfile", STUDY)[0]}
+    asked = run_files(study)[0]
+    costs["one_cell"], text = snakemake(study, "-n", "--configfile", STUDY, "--", str(asked.relative_to(study)))
+    assert "measure_cell" in text, text
+    return costs
+
+
+def cells_of(root: Path) -> list[Cell]:
+    """Every cell of the study."""
+    file, models = root / STUDY, load_models(root / "config" / "models")
+    study = read_study(yaml.safe_load(file.read_text()), file.name)
+    return expand_study(study, file.name, models, lambda: {"cpu": True}).cells["many"]
+
+
+def run_files(root: Path) -> list[Path]:
+    """The run file of every cell."""
+    folder = root / "results" / "runs" / find_machine() / find_stack()
+    return [folder / f"{cell_id(cell)}.parquet" for cell in cells_of(root)]
 
 
 def page(found: dict[int, dict[str, Cost]], load: float) -> str:
@@ -187,13 +210,36 @@ def page(found: dict[int, dict[str, Cost]], load: float) -> str:
         costs = {cells: found[cells][key] for cells in sizes if key in found[cells]}
         places = [f"{costs[n].cpu_s:.1f} s, {costs[n].peak_mb:.0f} MB" if n in costs else "" for n in sizes]
         lines.append(f"| {title} | {' | '.join(places)} | {growth(costs)} |")
-    of_analysis = [key for key in STEPS if key not in ("planned", "no_op", "touch")]
+    of_analysis = [key for key in STEPS if key not in ("planned", "one_cell", "no_op", "touch")]
     total = {cells: sum(found[cells][key].cpu_s for key in of_analysis) for cells in measured}
     lines += [
         "",
         "All tables, charts and the page: " + ", ".join(f"{s:.0f} s at {n:,}" for n, s in total.items()) + ".",
     ]
+    if len(measured) > 1:
+        lines += ["", *limits(found, *measured[-2:])]
     return "\n".join(lines) + "\n"
+
+
+def limits(found: dict[int, dict[str, Cost]], small: int, large: int) -> list[str]:
+    """How far what was measured reaches, on the straight line through two sizes; on paper, beyond the larger one."""
+
+    def reached(key: str, quantity: str, limit: float) -> str:
+        low, high = (float(getattr(found[cells][key], quantity)) for cells in (small, large))
+        cells = small + (limit - low) / ((high - low) / (large - small))
+        return f"{max(cells, 0):,.0f}" if cells < 1e6 else "a million"
+
+    more_s = found[large]["one_cell"].cpu_s - found[small]["one_cell"].cpu_s
+    return [
+        "On the straight line through these two sizes, which is paper beyond the larger:",
+        "",
+        f"- a run with nothing to do takes 30 CPU s at {reached('no_op', 'cpu_s', 30)} cells,",
+        f"- collecting takes 30 CPU s at {reached('collect_requests', 'cpu_s', 30)} cells, and 2 GB at "
+        f"{reached('collect_requests', 'peak_mb', 2000)}: from there on tables want to be partitioned by series,",
+        f"- planning its own cell costs a cluster's job {more_s:.1f} CPU s more at {large:,} than at {small:,} cells,",
+        "  twice a job: where that nears the time of a cell, several cells belong in a job",
+        "  (`--group-components cells=10`, [cluster.md](cluster.md)), or the study into several.",
+    ]
 
 
 def growth(costs: dict[int, Cost]) -> str:

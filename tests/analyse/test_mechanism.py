@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.mechanisms.confusion import MIXTURES, TRUTHS, name_mechanism, tally
-from bench.mechanisms.page import part_of, rules_table, statements
+from bench.mechanisms.page import part_of, rules_table, statements, with_rows
 from bench.mechanisms.study import PLAIN, PROTOCOL, STACK, machine_of, simulate_cells, simulate_study
 from bench.mechanisms.world import World, draw_world
 from speedbump.analyse.mechanism.arms import Curve, Point, Regime
@@ -244,3 +244,8 @@ def test_the_page_s_confusion_table_agrees_with_a_small_version(page):
 @pytest.fixture(scope="module")
 def page(request):
     return (request.config.rootpath / "docs" / "mechanism.md").read_text()
+
+
+def test_rows_of_the_page_are_replaced_by_their_first_cell():
+    tables = "| a | n |\n|---|---|\n| one | 1 |\n| two | 2 |\n"
+    assert with_rows(tables, "| a | n |\n|---|---|\n| two | 3 |\n") == tables.replace("| 2 |", "| 3 |")

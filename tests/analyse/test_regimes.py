@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from bench.requests import Run, requests_table
+from speedbump.analyse.changes.compare import compare_places
 from speedbump.analyse.regimes import find_regimes
 from speedbump.tables import BUDGETS, REGIMES, SERIES, check_table
 
@@ -182,3 +183,12 @@ def test_three_processes_give_an_interval_between_processes(make_requests):
     assert row["slowdown_low"] < within["slowdown"] < row["slowdown_high"]
     budget = between.budgets.filter(n_gen=512).row(0, named=True)
     assert budget["high_s"] / budget["low_s"] > 1.3
+
+
+def test_profiled_requests_are_in_no_curve(make_requests):
+    plain = make_requests()
+    profiled = plain.with_columns(instrument=pl.lit("profile"), series=pl.lit("profiled"))
+    both = pl.concat([plain, profiled])
+    assert find_regimes(both).series["series"].to_list() == ["s"]
+    elsewhere = both.with_columns(stack=pl.lit("other"), series=pl.col("series") + ".other")
+    assert compare_places(pl.concat([both, elsewhere])).series.height == 1

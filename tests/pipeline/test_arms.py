@@ -61,6 +61,7 @@ def test_a_profile_is_in_no_curve(study):
     assert set(profiles["series"]) == set(profiled["series"])
     for table in ("series", "budgets", "regimes"):
         assert not set(profiles["series"]) & set(pl.read_parquet(folder / f"{table}.parquet")["series"])
+    assert "no slow length was profiled; operators at 16 and 8 tokens" in (folder / "site/index.html").read_text()
 
 
 def test_again_nothing_is_measured(study):

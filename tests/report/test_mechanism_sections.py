@@ -11,7 +11,7 @@ from test_sections import sections
 
 from speedbump.report.sections import prediction, profiles
 from speedbump.report.study import Study, read_study
-from speedbump.tables import HYPOTHESES, MITIGATIONS, PREDICTIONS, PROFILES, Table, write_table
+from speedbump.tables import HYPOTHESES, MITIGATIONS, PREDICTIONS, PROFILES, REQUESTS, Table, write_table
 
 SLOW = (Slow(512, 512, 10.0),)
 
@@ -154,3 +154,17 @@ def test_operators_where_no_length_is_slow(tmp_path):
     row = {"request": 3, "operator": "mm", "side": "host", "calls": 1, "self_host_s": 1.0}
     study = with_table(tmp_path, PROFILES, [{**row, "n_gen": 128}, {**row, "n_gen": 640}], Line())
     assert sections(study)["profiles"].finding.endswith("no slow length was profiled; operators at 640 and 128 tokens")
+
+
+def test_profiles_as_the_pipeline_leaves_them_are_of_the_curve_measured_alike(tmp_path):
+    plain = read_study(simulate(tmp_path, [Line(slow=SLOW)]))
+    profiled = plain.requests.head(1).with_columns(series=pl.lit("profiled"), instrument=pl.lit("profile"))
+    write_table(pl.concat([plain.requests, profiled]), REQUESTS, tmp_path / "requests.parquet")
+    row = {"series": "profiled", "request": 3, "operator": "mm", "side": "host", "calls": 1}
+    rows = [{**row, "n_gen": 384, "self_host_s": 0.384}, {**row, "n_gen": 512, "self_host_s": 5.12}]
+    write_table(pl.DataFrame(rows, schema=PROFILES.schema), PROFILES, tmp_path / "profiles.parquet")
+    study = read_study(tmp_path)
+    assert "profiled" not in [curve.series for curve in study.curves]
+    (pair,) = profiles.pairs(study)
+    assert (pair.curve.series, pair.slow, pair.over, pair.under) == (study.curves[0].series, True, 512, 384)
+    assert [row["difference_ms"] for row in pair.operators] == pytest.approx([9.0])

@@ -42,6 +42,16 @@ def replaced(text: str, name: str, part: str) -> str:
     return found
 
 
+def with_rows(tables: str, new: str) -> str:
+    """The tables with those rows replaced that ``new`` has too, told by their first cell."""
+    rows = {_first_cell(line): line for line in new.splitlines() if line.startswith("| ")}
+    return "".join(rows.get(_first_cell(line), line.rstrip("\n")) + "\n" for line in tables.splitlines())
+
+
+def _first_cell(line: str) -> str:
+    return line.split("|")[1].strip() if line.startswith("| ") else line
+
+
 def part_of(text: str, name: str) -> str:
     """What stands between a part's markers."""
     match = re.search(f"<!-- {re.escape(name)} -->\n(.*?)<!-- end of {re.escape(name)} -->", text, re.DOTALL)

@@ -102,6 +102,11 @@ def _none(n: int) -> tuple[Array, ...]:
     return (np.empty(0),) * n
 
 
+def without_profiles(requests: pl.DataFrame) -> pl.DataFrame:
+    """The requests whose times are their own: those of a profiled one are the profiler's."""
+    return requests.filter(pl.col("instrument") != "profile")
+
+
 def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
     """The curve of every series of a ``requests`` table, in the order of their ids; series with nothing to
     read a latency from are left out.

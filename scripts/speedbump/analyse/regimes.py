@@ -11,7 +11,7 @@ import polars as pl
 
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
-from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves
+from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves, without_profiles
 from speedbump.analyse.reference import Reference, find_references
 from speedbump.analyse.segments import Anatomy, Segment, dissect
 from speedbump.analyse.verdict import Verdict, is_confirmed, judge
@@ -35,7 +35,7 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     The method, step by step: curve.read_curves (which requests count), summary, trend, states, evidence,
     confidence, brackets, levels, monotonicity, verdict.
     """
-    requests = requests.filter(pl.col("instrument") != "profile")  # the profiler's own time is in them
+    requests = without_profiles(requests)
     identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
     found = dict.fromkeys(identities) | {name: dissect(curve) for name, curve in read_curves(requests)}
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]

@@ -1,11 +1,9 @@
 """Curves: a series with its name for readers, its lengths and its slow regimes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -13,9 +11,6 @@ from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
 from speedbump.grid.stack import stack_order
 from speedbump.report.words import prose
 from speedbump.tables import VERDICTS
-
-if TYPE_CHECKING:
-    from speedbump.report.study import Study
 
 SERIES_AXES = tuple(axis.name for axis in AXES if axis.name not in NOT_IN_SERIES)
 DEVICES = {"mps": "MPS", "cuda": "CUDA", "cpu": "CPU"}
@@ -110,24 +105,29 @@ def spoken_without(curve: Curve, prefix: str | None) -> str:
     return f"{curve.model} on {place}" + (f" ({', '.join(apart)})" if apart else "")
 
 
-def make_curves(study: Study) -> list[Curve]:
-    """The study's curves, the most affected first and those not measured last."""
-    apart = words_apart(study.series.to_dicts())
+def make_curves(
+    series: pl.DataFrame, regimes_found: pl.DataFrame, budgets_found: pl.DataFrame, model_title: Callable[[str], str]
+) -> list[Curve]:
+    """A study's curves, the most affected first and those not measured last.
+
+    The tables are ``series``, ``regimes`` and ``budgets``; model_title: a model's name in print.
+    """
+    apart = words_apart(series.to_dicts())
     regimes: dict[str, list[Regime]] = defaultdict(list)
-    for row in study.regimes.sort("series", "regime").to_dicts():
+    for row in regimes_found.sort("series", "regime").to_dicts():
         regimes[row["series"]].append(Regime(**row))
-    budgets = {key[0]: frame for key, frame in study.budgets.sort("series", "n_gen").group_by("series")}
-    rows = sorted(study.series.to_dicts(), key=lambda row: _rank(row, study))
+    budgets = {key[0]: frame for key, frame in budgets_found.sort("series", "n_gen").group_by("series")}
+    rows = sorted(series.to_dicts(), key=lambda row: _rank(row, model_title))
     return [
         Curve(
             key=f"c{number}",
-            model=study.model_title(row["model"]),
+            model=model_title(row["model"]),
             device=device_title(row["device"]),
             apart=apart[row["series"]],
             verdict=row["verdict"],
             row={**row, "reason": prose(row["reason"] or "") or None, "next": prose(row["next"] or "") or None},
             regimes=tuple(regimes[row["series"]]),
-            budgets=budgets.get(row["series"], study.budgets.clear()),
+            budgets=budgets.get(row["series"], budgets_found.clear()),
         )
         for number, row in enumerate(rows, 1)
     ]
@@ -235,11 +235,11 @@ def groups_differing_in(curves: Iterable[Curve], *axes: str) -> list[list[Curve]
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _rank(row: dict[str, Any], study: Study) -> tuple[Any, ...]:
+def _rank(row: dict[str, Any], model_title: Callable[[str], str]) -> tuple[Any, ...]:
     return (
         ORDER.get(row["verdict"], len(ORDER)),
         -(row["slowdown_max"] or 0.0),
-        study.model_title(row["model"]),
+        model_title(row["model"]),
         *(row[axis] for axis in SERIES_AXES),
         row["machine"],
         stack_order(row["stack"]),

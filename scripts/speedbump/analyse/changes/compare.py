@@ -13,7 +13,7 @@ from speedbump.analyse.changes.extents import States, own_states, speaks_for_its
 from speedbump.analyse.changes.matching import RegimeChange, pair_regimes
 from speedbump.analyse.changes.places import SERIES_AXES, Place, pair_places, pair_series
 from speedbump.analyse.changes.verdict import Tested, Verdict, holm, judge_change, limits, p_values
-from speedbump.analyse.curve import QUIET_SD, Array, read_curves
+from speedbump.analyse.curve import QUIET_SD, Array, read_curves, without_profiles
 from speedbump.analyse.segments import dissect
 from speedbump.analyse.tokens import common_tokens
 from speedbump.tables import BUDGET_CHANGES, REGIME_CHANGES, SERIES_CHANGES, Table
@@ -35,6 +35,7 @@ def compare_places(requests: pl.DataFrame) -> Changes:
 
     Each two places are one comparison, whose tests are corrected for together (see verdict.holm).
     """
+    requests = without_profiles(requests)
     identities = requests.select("series", "machine", "stack", *SERIES_AXES).unique("series", maintain_order=True)
     pairs = [(old, new, own) for old, new in pair_places(identities) if (own := pair_series(identities, old, new))]
     if not pairs:

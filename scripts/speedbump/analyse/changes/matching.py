@@ -85,7 +85,7 @@ def _pair(old: Extent | None, new: Extent | None, old_states: States, new_states
 
 
 def follow_regime(
-    pairing: Pairing, old: States, new: States, between: Contrast, changed: list[str], factor_changed: bool
+    pairing: Pairing, new: States, between: Contrast, changed: list[str], factor_changed: bool
 ) -> RegimeChange:
     """What became of the regime. changed: every common budget's word, see tables.BUDGET_WORDS."""
     words = np.array(changed, object)

@@ -73,7 +73,7 @@ def judge_change(tested: Tested, n_tests: int) -> Verdict:
     trend = _word(between.shift.value, tested.adjusted[m])
     factors = [_word(p.factor.value, q) for p, q in zip(tested.pairings, tested.adjusted[m + 1 :], strict=True)]
     regimes = [
-        follow_regime(pairing, tested.old, tested.new, between, budgets, word != "unchanged")
+        follow_regime(pairing, tested.new, between, budgets, word != "unchanged")
         for pairing, word in zip(tested.pairings, factors, strict=True)
     ]
     alone = _alone(between, budgets, tested.pairings, trend)

@@ -108,6 +108,7 @@ PREDICTIONS = (
     Prediction("H3", "ballast_gained", APPEARS, True, "other memory in use makes shorter lengths slow"),
     Prediction("H3", "rest_kept", UNCHANGED, True, "rest changes nothing"),
     Prediction("H3", "rest_gained", NOWHERE, True, "nor does it make other lengths slow"),
+    Prediction("H3", "sentinel_share", Range(high=0.1), True, "a fixed workload, which fits, is as fast as ever"),
     Prediction("H4", "regime", SLOW, True, "measured requests are slow"),
     Prediction("H4", "first_in_regime", GONE, True, "the first request, which no pause precedes, is normal"),
     Prediction("H4", "rest_gained", APPEARS, True, "rest makes shorter lengths slow"),

@@ -33,28 +33,22 @@ class Pair:
 
 
 def pairs(study: Study) -> list[Pair]:
-    """A pair of every curve with profiles at two lengths, the most affected curve first."""
-    found = []
-    for curve in study.curves:
-        own = study.profiles.filter(pl.col("series") == curve.series)
-        lengths = sorted(own["n_gen"].unique())
-        if len(lengths) > 1:
-            slow, over, under = _choose(lengths, slow_lengths(study, curve))
-            found.append(Pair(curve, slow, over, under, _differences(own, over, under)))
-    return found
+    """A pair of everything that was profiled at two lengths, the most affected curve first.
 
-
-def slow_lengths(study: Study, curve: Curve) -> set[int]:
-    """Lengths that are slow in the curve, or in those that differ from it in how they are observed alone: a profiled
-    request has no latency of its own.
+    A profiled request is in no curve: its curve is one that differs in how requests are observed or driven alone.
     """
-    alike = [
-        other
-        for other in study.curves
-        if all(other.row[name] == value for name, value in curve.row.items() if name in _ALIKE)
-    ]
-    frames = [other.budgets.filter(pl.col("state") == "slow")["n_gen"].to_list() for other in alike]
-    return {n for frame in frames for n in frame}
+    found = []
+    profiled = study.requests.filter(pl.col("series").is_in(study.profiles["series"].unique().to_list()))
+    for row in profiled.unique("series").sort("series").iter_rows(named=True):
+        alike = [curve for curve in study.curves if all(curve.row[name] == row[name] for name in _ALIKE)]
+        own = study.profiles.filter(pl.col("series") == row["series"])
+        lengths = sorted(own["n_gen"].unique())
+        if alike and len(lengths) > 1:
+            states = pl.concat([curve.budgets.select("n_gen", "state") for curve in alike])
+            slow, over, under = _choose(lengths, set(states.filter(pl.col("state") == "slow")["n_gen"]))
+            found.append(Pair(alike[0], slow, over, under, _differences(own, over, under)))
+    rank = {curve.series: place for place, curve in enumerate(study.curves)}
+    return sorted(found, key=lambda pair: rank[pair.curve.series])
 
 
 _ALIKE = (
