@@ -9,7 +9,7 @@ CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish gate bundle predict bench test test-oldest test-slurm lint format
+.PHONY: measure report publish upgrade-check gate bundle predict bench test test-oldest test-slurm lint format
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -21,6 +21,10 @@ report: .venv/ready  ## a partial report of what is measured so far, also while 
 publish: measure  ## check the report's site, and say where it lies; for another study: make publish STUDY=paper
 	$(BIN)/python scripts/check_site.py results/studies/$(STUDY)/site
 	@echo "ready to publish or to mail: results/studies/$(STUDY)/site (index.html alone is the whole report)"
+
+upgrade-check: .venv/ready  ## after an upgrade: what it changed, by the few cells that decide; make upgrade-check STUDY=scan
+	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN) --config check=true
+	@$(BIN)/python scripts/show_verdict.py results/studies/$(STUDY)/check --configfile $(FILE)
 
 gate: .venv/ready  ## fail when the newest stack is slower than the one before it: make gate STUDY=scan
 	$(BIN)/python scripts/gate.py results/studies/$(STUDY)

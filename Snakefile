@@ -2,6 +2,7 @@
 
 
 include: "rules/common.smk"
+include: "rules/stacks.smk"
 include: "rules/measure.smk"
 include: "rules/refine.smk"
 include: "rules/analyse.smk"
@@ -13,10 +14,11 @@ localrules:
 
 
 rule all:
-    """The report of the study, everything measured."""
+    """The report of the study, everything measured; of an upgrade's check, its verdicts."""
     default_target: True
     input:
-        f"{OUT}/site/index.html",
+        f"{OUT}/upgrade.json" if CHECK else f"{OUT}/site/index.html",
+        MADE,
 
 
 for name in GRID.cells:
@@ -26,6 +28,7 @@ for name in GRID.cells:
             name
         input:
             lambda wildcards, name=name: files_of(name),
+            MADE,
 
 
 onstart:

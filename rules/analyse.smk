@@ -7,6 +7,7 @@ FOUND = ("series", "regimes", "budgets")
 CHANGES = ("series_changes", "regime_changes", "budget_changes")
 JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims", *JUDGED)
+BUNDLES = [] if CHECK else STUDY.bundles
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
@@ -16,8 +17,9 @@ rule collect_requests:
         script="scripts/collect_requests.py",
         library=library("analyse"),
         devices=ancient(DEVICES),
-        runs=lambda wildcards: to_read(dict.fromkeys(file for name in SCAN for file in files_of(name))),
-        bundles=[bundle for bundle in STUDY.bundles if Path(bundle).exists()],
+        runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
+        environments=RECORDS,
+        bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
         environment=f"{OUT}/environment.json",
@@ -25,21 +27,24 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, STACK, PARTIAL, CENTRE),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",
             {
-                "experiments": {name: files_of(name) for name in SCAN},
-                "other_stacks": runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS)),
+                "experiments": {name: files_of(name) for name in GRID.cells},
+                "other_stacks": runs_of_other_stacks(
+                    GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only=CHECK and CHECK.reference
+                ),
             },
         ),
-        bundles=STUDY.bundles,
+        bundles=BUNDLES,
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
         f"{PYTHON}"
         " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
-        " --bundles {params.bundles:q} --origin {params.origin:q} --out {params.folder:q} 2> {log:q}"
+        " --environments {input.environments:q} --bundles {params.bundles:q} --origin {params.origin:q}"
+        " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 
@@ -136,3 +141,28 @@ rule judge_hypotheses:
         " {input.script:q} {params.folder:q} --models {params.models:q} --reference config/reference"
         " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
+
+
+if CHECK:
+
+    rule check_upgrade:
+        """Say of each curve whether the stack in use changed it against an earlier one."""
+        input:
+            script="scripts/check_upgrade.py",
+            library=library("analyse", "report"),
+            tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND, *CHANGES)),
+            study=f"{OUT}/study.json",
+        output:
+            upgrade=f"{OUT}/upgrade.json",
+        log:
+            f"{OUT}/logs/check_upgrade.log",
+        params:
+            folder=lambda wildcards, input: os.path.dirname(input.study),
+            old=CHECK.reference,
+            new=STACK,
+            left_out=CHECK.notices,
+        shell:
+            f"{PYTHON}"
+            " {input.script:q} {params.folder:q} --old {params.old:q} --new {params.new:q}"
+            " --left-out {params.left_out:q} --out {output.upgrade:q} 2> {log:q}"
+            f" {SHOW_LOG}"

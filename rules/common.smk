@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -12,19 +13,22 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 from speedbump.grid.around import around_in_words, place_around
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
+from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
 from speedbump.grid.expansion import expand_study
-from speedbump.grid.machine import find_machine
+from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
+from speedbump.grid.upgrade import ROUND as CHECKED, choose_check, describe_check, write_check
 from speedbump.grid.work import describe_study, describe_work, survey_runs, write_work
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
     "all",
+    "make_stack",
     "measure_cell",
     "plan_refinement",
     "collect_requests",
@@ -33,6 +37,7 @@ TARGETS = (
     "compare_stacks",
     "check_claims",
     "judge_hypotheses",
+    "check_upgrade",
     "copy_workload",
     "draw_charts",
     "build_site",
@@ -48,31 +53,46 @@ def say(line):
         print(f"speedbump: {line}", file=sys.stderr, flush=True)
 
 
+def find_devices():
+    """Which compute here; for stacks that are not made yet, which may."""
+    own = recall_devices(Path(DEVICES), PROBE, say)
+    return {device: own.get(device, False) or bool(LISTED) and there for device, there in possible_devices().items()}
+
+
 STUDY_FILE = os.path.relpath(workflow.configfiles[-1])
 
 try:
     if len(workflow.configfiles) > 1:
         raise StudyError("--configfile: two studies at once would be merged into one; give one")
     CALL = read_call(config)
+    if CALL.check and CALL.partial:
+        raise StudyError("--config: check and partial make two different reports; give one")
     MACHINE = CALL.machine or find_machine()
     STACK = CALL.stack or find_stack()
     STUDY, CENTRE = place_around(read_study(config, STUDY_FILE, reserved=TARGETS), STUDY_FILE, MACHINE, STACK)
     MODELS = load_models(Path(STUDY.models))
     DEVICES = str(devices_file(MACHINE, STACK))
     PROBE = None if CALL.machine or CALL.stack else probe_devices
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, lambda: recall_devices(Path(DEVICES), PROBE, say))
+    LISTED = list_environments(STUDY, STUDY_FILE, MACHINE)
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, find_devices)
+    RUNS = f"results/runs/{MACHINE}"
+    WHOLE = f"results/studies/{STUDY.study}"
+    PLANS = f"{WHOLE}/plans/{MACHINE}"
+    CHECK = choose_check(STUDY, GRID.cells, Path(WHOLE), Path(RUNS), Path(PLANS), STACK) if CALL.check else None
 except (StudyError, ModelError, StackError, DevicesError) as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 PARTIAL = CALL.partial
-RUNS = f"results/runs/{MACHINE}/{STACK}"
-WHOLE = f"results/studies/{STUDY.study}"
-OUT = f"{WHOLE}/partial" if PARTIAL else WHOLE
-PLANS = f"{WHOLE}/plans/{MACHINE}"
+OUT = f"{WHOLE}/partial" if PARTIAL else f"{WHOLE}/check" if CHECK else WHOLE
+RECORDS = [str(listed.record) for listed in LISTED if not PARTIAL or listed.record.exists()]
+# Targets ask for environments themselves: Snakemake does not make what is missing between files that are there.
+MADE = [] if PARTIAL else [str(path) for listed in LISTED for path in (listed.record, listed.folder)]
 WORK = f"{OUT}/lists/work.json"
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
-CELLS = {}
-FILES = {}
+CELLS = {}  # canonical JSON of every known cell by its id
+FILES = {}  # and by experiment and its run's file
+SCAN = {}  # run files that a stack's refinement starts from, by stack and experiment
+GRIDS = {}  # cells of every experiment by stack; of a listed one once its environment is made
 
 os.environ.update(SPEEDBUMP_PROGRESS=WORK)
 
@@ -90,9 +110,7 @@ def words(*parts):
 
 PYTHON = words(sys.executable)
 MEASURING_PYTHON = words(*USERS_THREADS, sys.executable)
-MEASURING_OPTIONS = words(
-    "--machine", MACHINE, "--stack", STACK, "--models", STUDY.models, "--limits", STUDY.limits.model_dump_json()
-)
+MEASURING_OPTIONS = words("--machine", MACHINE, "--models", STUDY.models, "--limits", STUDY.limits.model_dump_json())
 
 SHOW_LOG = "|| {{ cat {log:q} >&2; exit 1; }}"  # with rules quiet, Snakemake shows no failed job's log
 
@@ -121,11 +139,11 @@ def devices_taken(cell):
     return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
-def run_file(experiment, cell):
+def run_file(experiment, cell, stack):
     """File of a run of an experiment; from now on measure_cell knows its cell's parameters."""
     name = cell_id(cell)
     CELLS[name] = canonical(cell)
-    file = f"{RUNS}/{name}.parquet"
+    file = f"{RUNS}/{stack}/{name}.parquet"
     FILES.setdefault(experiment, {})[file] = CELLS[name]
     return file
 
@@ -143,46 +161,120 @@ def list_work():
     write_work(Path(WORK), cells, survey(), MODELS)
 
 
-def refined(experiment, plan):
+def refined(experiment, stack, round):
     """Run files that a plan adds to an experiment."""
-    return [run_file(experiment, cell) for cell in read_plan(Path(plan), GRID.cells[experiment], MACHINE, STACK)]
+    cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+    return [run_file(experiment, cell, stack) for cell in cells]
 
 
-SCAN = {experiment: [run_file(experiment, cell) for cell in cells] for experiment, cells in GRID.cells.items()}
+def plan_of(experiment, stack, round):
+    return f"{PLANS}/{stack}/{experiment}/{round}.json"
 
-# Plans on disk are read at every parse: a job that starts anew must know the cells they revealed.
+
+def take_up(stack, cells):
+    """From now on the stack's cells can be measured: the scan's, and those of plans on disk, which are read at every
+    parse, since a job that starts anew must know the cells they revealed. What an upgrade's check has measured belongs
+    to the scan; what it only asked for does not.
+    """
+    GRIDS[stack] = cells
+    SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
+    for name in cells:
+        if Path(plan_of(name, stack, CHECKED)).exists():
+            SCAN[stack][name] += [file for file in refined(name, stack, CHECKED) if Path(file).exists()]
+        for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
+            if Path(plan_of(name, stack, round)).exists():
+                refined(name, stack, round)
+
+
+def take_up_listed():
+    """Stacks whose environments are made, each with the cells that its devices can measure."""
+    for _, made in usable(LISTED):
+        if made.stack not in GRIDS:
+            try:
+                cells = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes).cells
+            except StudyError as mistake:
+                say(f"{made.title} measures nothing: {mistake}")
+                cells = {name: [] for name in GRID.cells}
+            take_up(made.stack, cells)
+
+
+def measured_stacks():
+    """Slugs of the stacks to measure: this Python's own, or those that the study lists, once they are made."""
+    if LISTED and not PARTIAL:
+        for definition in LISTED:
+            checkpoints.make_stack.get(environment=definition.name)
+        known = len(GRIDS)
+        take_up_listed()
+        if len(GRIDS) > known:
+            list_work()
+    return list(GRIDS)
+
+
+def definition_of(environment):
+    """Canonical JSON of the environment's definition."""
+    definition = next((definition for definition in LISTED if definition.name == environment), None)
+    if definition is None:
+        raise WorkflowError(f"{environment}: {STUDY_FILE} lists no such stack")
+    return definition.as_json()
+
+
+def environment_of(stack):
+    """Record of the environment that measures a stack; none for this Python's own."""
+    if not LISTED:
+        return []
+    record = next((definition.record for definition, made in usable(LISTED) if made.stack == stack), None)
+    if record is None:
+        raise WorkflowError(f"{stack}: {STUDY_FILE} lists no stack that turned out to be this one")
+    return str(record)
+
+
 try:
-    for plan in sorted(Path(PLANS, STACK).glob("*/*.json")):
-        settings = REFINE.get(plan.parent.name)
-        if settings and int(plan.stem) <= settings.rounds:
-            refined(plan.parent.name, plan)
+    if LISTED:
+        take_up_listed()
+    elif CHECK:
+        write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)
+        GRIDS[STACK] = GRID.cells
+        SCAN[STACK] = {name: [run_file(name, cell, STACK) for cell in cells] for name, cells in CHECK.cells.items()}
+    else:
+        take_up(STACK, GRID.cells)
 except StudyError as mistake:
     sys.exit(f"speedbump: {mistake}")
 
 
-def plan_of(experiment, round):
-    return f"{PLANS}/{STACK}/{experiment}/{round}.json"
+def files_of(experiment):
+    """Run files of an experiment on every stack that is measured, after its last round of refinement."""
+    rounds = REFINE[experiment].rounds if REFINE[experiment] and not CHECK else 0
+    files = (file for stack in measured_stacks() for file in files_after(experiment, stack, rounds))
+    return list(dict.fromkeys(files))
 
 
-def files_of(experiment, rounds=None):
-    """Run files of an experiment after so many rounds of refinement (all of them when not said)."""
-    files = list(SCAN[experiment])
-    if rounds is None:
-        rounds = REFINE[experiment].rounds if REFINE[experiment] and files else 0
-    for round in range(1, rounds + 1):
-        plan = plan_of(experiment, round)
+def files_after(experiment, stack, rounds):
+    """Run files of an experiment on one stack after so many rounds of refinement."""
+    files = list(SCAN[stack][experiment])
+    for round in range(1, 1 + (rounds if files else 0)):
         if not PARTIAL:
-            plan = checkpoints.plan_refinement.get(experiment=experiment, round=round).output.plan
-        elif not Path(plan).exists():
+            checkpoints.plan_refinement.get(stack=stack, experiment=experiment, round=round)
+        elif not Path(plan_of(experiment, stack, round)).exists():
             break
         known = len(CELLS)
-        new = refined(experiment, plan)
+        new = refined(experiment, stack, round)
         if not new:
             break
         if len(CELLS) > known:
             list_work()
         files += new
-    return list(dict.fromkeys(files))
+    return files
+
+
+def describe_stacks(stacks):
+    """What is left to measure on all of them, a line an experiment."""
+    grid = {name: cells * len(stacks) for name, cells in GRID.cells.items()}
+    files = {
+        name: [f"{RUNS}/{stack}/{cell_id(cell)}.parquet" for stack in stacks for cell in cells]
+        for name, cells in GRID.cells.items()
+    }
+    known = survey_runs([file for own in files.values() for file in own], MODELS)
+    return describe_work(grid, files, known, MODELS)
 
 
 def to_read(files):
@@ -210,5 +302,13 @@ def library(*rooms):
 
 
 if workflow.is_main_process and not PARTIAL:
-    for line in [*around_in_words(CENTRE), *GRID.notices, *describe_work(GRID.cells, SCAN, survey(), MODELS)]:
+    known = {definition: read_made(definition.record) for definition in LISTED}
+    lines = [f"{made.title} is left out: {made.failed}" for made in known.values() if made and made.failed]
+    # A stack that is not made yet has no folder: its cells count as not done.
+    stacks = [made.stack if made else d.name for d, made in known.items() if not (made and made.failed)]
+    if CHECK:
+        lines = describe_check(CHECK, Path(RUNS), STACK, MODELS)
+    else:
+        lines += describe_stacks(stacks if LISTED else [STACK])
+    for line in [*around_in_words(CENTRE), *GRID.notices, *lines]:
         say(line)

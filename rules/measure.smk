@@ -1,10 +1,11 @@
 # In: the parameters of a cell.
-# Out: results/runs/<machine>/<stack>/<cell>.parquet, its requests; shared by all studies. Only this machine's
-# and stack's files are made: those of others are kept, and cannot be made here.
+# Out: results/runs/<machine>/<stack>/<cell>.parquet, its requests; shared by all studies. Only files of this machine
+# are made, and of the stacks that are measured now: those of others are kept, and cannot be made here.
 
 
 wildcard_constraints:
     cell=r"[^/]+\.[0-9a-f]{12}",
+    stack="|".join(definition.stack_pattern for definition in LISTED) or re.escape(STACK),
 
 
 if not PARTIAL:
@@ -13,10 +14,11 @@ if not PARTIAL:
         """Measure one cell in a process of its own. What goes wrong in the cell becomes rows of its file."""
         input:
             script=ancient("scripts/measure_cell.py"),
+            environment=ancient(lambda wildcards: environment_of(wildcards.stack)),
         output:
-            run=f"{RUNS}/{{cell}}.parquet",
+            run=f"{RUNS}/{{stack}}/{{cell}}.parquet",
         log:
-            f"results/logs/measure_cell/{MACHINE}/{STACK}/{{cell}}.log",
+            f"results/logs/measure_cell/{MACHINE}/{{stack}}/{{cell}}.log",
         priority: lambda wildcards: turn_of(wildcards.cell)
         resources:
             accelerator=lambda wildcards: devices_taken(wildcards.cell),
@@ -25,5 +27,7 @@ if not PARTIAL:
             cell=lambda wildcards: parameters(wildcards.cell),
         shell:
             f"{MEASURING_PYTHON}"
-            " {input.script:q} --cell {params.cell:q} --out {output.run:q} --log {log:q}"
+            " {input.script:q} --cell {params.cell:q} --stack {wildcards.stack:q}"
+            " --out {output.run:q} --log {log:q}"
+            f"{' --environment {input.environment:q}' if LISTED else ''}"
             f" {MEASURING_OPTIONS}"

@@ -14,16 +14,18 @@ if not PARTIAL:
         input:
             script="scripts/plan_refinement.py",
             library=library("analyse"),
-            runs=lambda wildcards: files_of(wildcards.experiment, int(wildcards.round) - 1),
+            runs=lambda wildcards: files_after(wildcards.experiment, wildcards.stack, int(wildcards.round) - 1),
         output:
-            plan=f"{PLANS}/{STACK}/{{experiment}}/{{round}}.json",
+            plan=f"{PLANS}/{{stack}}/{{experiment}}/{{round}}.json",
         log:
-            f"{WHOLE}/logs/plan_refinement.{{experiment}}.{{round}}.log",
+            f"{WHOLE}/logs/plan_refinement.{{stack}}.{{experiment}}.{{round}}.log",
         params:
             settings=lambda wildcards: refine_settings(STUDY, wildcards.experiment),
-            earlier=lambda wildcards: [plan_of(wildcards.experiment, r) for r in range(1, int(wildcards.round))],
+            earlier=lambda wildcards: [
+                plan_of(wildcards.experiment, wildcards.stack, r) for r in range(1, int(wildcards.round))
+            ],
             runs=lambda wildcards, input: write_list(
-                f"plan_refinement.{wildcards.experiment}.{wildcards.round}",
+                f"plan_refinement.{wildcards.stack}.{wildcards.experiment}.{wildcards.round}",
                 {"experiments": {wildcards.experiment: input.runs}},
             ),
         shell:

@@ -8,7 +8,8 @@ from pathlib import Path
 from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.environments import describe_environments
 from speedbump.analyse.guests import with_bundles
-from speedbump.analyse.runs import read_runs
+from speedbump.analyse.runs import read_runs, with_fault
+from speedbump.grid.environments import read_made
 from speedbump.grid.suggestion import suggest_next
 from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
@@ -18,6 +19,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, required=True, help="JSON file: run files of each experiment")
     parser.add_argument("--study", type=json.loads, required=True, help="JSON: what the report says of the study")
     parser.add_argument("--devices", type=Path, required=True, help="JSON file: which devices compute here")
+    parser.add_argument(
+        "--environments", type=Path, nargs="*", default=[], help="records of the environments that the study lists"
+    )
     parser.add_argument("--bundles", nargs="*", default=[], help="files of make_bundle, of other machines")
     parser.add_argument("--origin", type=Path, required=True, help="file that tells this machine from its namesakes")
     parser.add_argument("--out", type=Path, required=True, help="the study's folder")
@@ -33,12 +37,18 @@ def main() -> None:
     own = read_runs(file for file in files if not partial or Path(file).exists())
     origin = args.origin.read_text().strip() if args.origin.exists() else None
     runs = with_bundles(own, args.study["machine"], origin, args.bundles)
+    made = {file: made for file in args.environments if (made := read_made(file))}
+    for file, one in made.items():
+        if one.failed:
+            runs = with_fault(runs, str(file), "no environment", f"{one.title}: {one.failed}")
     write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
     write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
     write_table(runs.profiles, PROFILES, args.out / "profiles.parquet")
     write_table(summarise_cells(runs.requests, runs.records), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
-    _write_json(describe_environments(runs.records), args.out / "environment.json")
+    _write_json(
+        describe_environments(runs.records, args.study["machine"], made.values()), args.out / "environment.json"
+    )
     planned = {path for paths in experiments.values() for path in paths}
     progress = {"planned": len(planned), "done": sum(Path(path).exists() for path in planned)}
     following = suggest_next(args.study["suggests"], own.records, args.devices)

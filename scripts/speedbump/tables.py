@@ -190,9 +190,9 @@ CELLS = Table(
 FAULTS = Table(
     "faults",
     (
-        _s("file", "path of the run's file, or of a bundle, relative to the project"),
-        _s("cell", "id of the cell; null for a bundle"),
-        _s("problem", "missing, unreadable, wrong parameters, or refused bundle"),
+        _s("file", "path of the run's file, a bundle, or an environment's record, relative to the project"),
+        _s("cell", "id of the cell; null for a bundle or an environment"),
+        _s("problem", "missing, unreadable, wrong parameters, refused bundle, or no environment"),
         _s("message", "one line that says what is wrong"),
     ),
 )

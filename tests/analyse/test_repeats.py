@@ -13,7 +13,7 @@ def study(folder, *rows, faults=()):
     cells = [{**blank, "machine": "m", "stack": "new", "outcome": "ok", **row} for row in rows]
     write_table(pl.DataFrame(cells, schema=CELLS.schema), CELLS, folder / "cells.parquet")
     write_table(pl.DataFrame(list(faults), schema=FAULTS.schema), FAULTS, folder / "faults.parquet")
-    (folder / "study.json").write_text(json.dumps({"machine": "m", "stack": "new"}))
+    (folder / "study.json").write_text(json.dumps({"machine": "m", "stacks": ["new"]}))
     return runs_to_repeat(folder)
 
 

@@ -14,6 +14,26 @@ def experiment(**changes):
     return study(experiments=[{"name": "scan", "model": "tiny", "n_gen": "8-32+8", **changes}])
 
 
+@pytest.mark.parametrize(
+    ("stack", "message"),
+    [
+        ({"torch": "2.8.0"}, "x.yaml: stacks[0].transformers: is missing"),
+        (
+            {"torch": 2.1, "transformers": "4.57.6"},
+            "x.yaml: stacks[0].torch: YAML reads 2.1 as a number, 2.10 like 2.1",
+        ),
+        ({"torch": ">=2.8", "transformers": "4.57.6"}, "x.yaml: stacks[0].torch: '>=2.8' is no exact version"),
+        ({"torch": [], "transformers": "4.57.6"}, "x.yaml: stacks[0].torch: is empty"),
+        ({"torch": "2.8.0", "transformers": "4.57.6", "extra": 1}, "x.yaml: stacks[0].extra: unknown key"),
+    ],
+)
+def test_a_wrong_stack_is_one_line(stack, message):
+    study = {"study": "s", "title": "S", "experiments": [{"name": "scan", "n_gen": 8}], "stacks": [stack]}
+    with pytest.raises(StudyError) as raised:
+        read_study(study, "x.yaml")
+    assert str(raised.value).startswith(message)
+
+
 def test_values_lists_and_ranges_become_lists():
     scan = read_study(experiment(model=["tiny", "gpt2"], n_gen=[8, "16-32+8"]), "x.yaml").experiments[0]
     assert (scan.model, scan.n_gen) == (["tiny", "gpt2"], [8, 16, 24, 32])

@@ -38,7 +38,7 @@ class Project:
         chosen = [f"--configfile={study}"] if study else []
         return [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet=host", *chosen, *arguments]
 
-    def run(self, *arguments: str, study: str | None = STUDY, env: dict | None = None) -> Outcome:
+    def run(self, *arguments: str, study: str | None = STUDY, env: dict | None = None, timeout: float = 600) -> Outcome:
         done = subprocess.run(
             self.command(*arguments, study=study),
             cwd=self.root,
@@ -46,7 +46,7 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=timeout,
         )
         jobs = Counter(re.findall(r"^(?:local)?(?:rule|checkpoint) (\w+):$", done.stdout, re.MULTILINE))
         return Outcome(done.returncode, done.stdout, jobs)

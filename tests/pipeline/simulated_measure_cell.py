@@ -1,7 +1,8 @@
 """Stands in for scripts/measure_cell.py where a test needs a machine with a slow regime. Nothing is measured.
 
 The simulated device takes 10 ms a token, and ten times as long while a budget is within SLOW. A stack whose name
-holds "upgraded" has its own slow budgets, by the length of the prompt.
+holds "upgraded" has its own slow budgets, by the length of the prompt. SIMULATED_SLOW in the environment overrules it,
+such as 110-163, or empty for no regime; SIMULATED_PACE multiplies every time.
 """
 
 import argparse
@@ -27,9 +28,10 @@ UPGRADED = {5: (132, 195), 9: NOWHERE, 13: (180, 230)}
 
 def decode_s(axes: dict, slow: dict[int, tuple[int, int]] = BEFORE) -> float:
     """Seconds of decoding on the simulated device."""
-    first, last = slow[axes["n_prompt"]]
+    given = os.environ.get("SIMULATED_SLOW")
+    first, last = slow[axes["n_prompt"]] if given is None else map(int, given.split("-")) if given else NOWHERE
     factor = 10 if first <= axes["n_gen"] <= last else 1
-    return 0.01 * factor * axes["n_gen"]
+    return 0.01 * float(os.environ.get("SIMULATED_PACE", "1")) * factor * axes["n_gen"]
 
 
 def simulate(cell: dict, machine: str, stack: str, decode_s: Callable[[dict], float] = decode_s) -> pl.DataFrame:

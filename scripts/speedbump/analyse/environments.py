@@ -3,12 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from speedbump.grid.environments import Made
 
-def describe_environments(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+
+def describe_environments(
+    records: Iterable[Mapping[str, Any]], machine: str = "", made: Iterable[Made] = ()
+) -> list[dict[str, Any]]:
     """One entry a machine and stack: what all its runs share, and under ``varied`` the keys that changed.
 
     records: metadata of run files, each with ``machine``, ``stack`` and ``environment``.
+    machine, made: environments that were made there for the study, whose packages are known.
     """
+    packages = {(machine, one.stack): list(one.packages) for one in made if not one.failed}
     places: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in records:
         places.setdefault((record["machine"], record["stack"]), []).append(record["environment"])
@@ -20,7 +26,8 @@ def describe_environments(records: Iterable[Mapping[str, Any]]) -> list[dict[str
             {
                 "machine": machine,
                 "stack": stack,
-                "environment": {key: found[0] for key, found in values.items() if len(found) == 1},
+                "environment": {key: found[0] for key, found in values.items() if len(found) == 1}
+                | ({"packages": packages[machine, stack]} if (machine, stack) in packages else {}),
                 "varied": {key: found for key, found in values.items() if len(found) > 1},
             }
         )

@@ -8,9 +8,8 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.bundle import BundleError, read_bundle
-from speedbump.analyse.runs import Runs
+from speedbump.analyse.runs import Runs, with_fault
 from speedbump.grid.cells import series_id
-from speedbump.tables import FAULTS
 
 _ROWS = ("requests", "samples", "profiles")
 """Of ``Runs``: the tables whose rows each belong to a cell."""
@@ -29,8 +28,7 @@ def with_bundles(own: Runs, machine: str, origin: str | None, bundles: Iterable[
         try:
             guests, origin_of_bundle = read_bundle(Path(bundle))
         except BundleError as error:
-            fault = {"file": bundle, "cell": None, "problem": "refused bundle", "message": str(error)}
-            every = replace(every, faults=pl.concat([every.faults, pl.DataFrame([fault], schema=FAULTS.schema)]))
+            every = with_fault(every, bundle, "refused bundle", str(error))
             continue
         every = _join(every, _renamed(guests, origin_of_bundle, owners))
     return every

@@ -1,12 +1,11 @@
 """Cells worth measuring again: those that failed, could not be read, or were disturbed."""
 
 import json
-import shlex
 from pathlib import Path
 
 import polars as pl
 
-from speedbump.grid.suggestion import choice_of
+from speedbump.grid.suggestion import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
 LASTING = ("ok", "unsupported")
@@ -14,23 +13,30 @@ LASTING = ("ok", "unsupported")
 
 
 def runs_to_repeat(folder: Path) -> list[str]:
-    """Run files of the study's failed, unreadable and disturbed cells on the machine and stack that measure now:
+    """Run files of the study's failed, unreadable and disturbed cells on the machine and stacks that measure now:
     what another stack or machine measured cannot be measured again here. A stop at the request limit is an
     answer, and stays.
     """
     cells = read_table(folder / "cells.parquet", CELLS)
     faults = read_table(folder / "faults.parquet", FAULTS)
     study = json.loads((folder / "study.json").read_text())
-    here = Path("results", "runs", study["machine"], study["stack"])
+    here = {stack: Path("results", "runs", study["machine"], stack) for stack in study["stacks"]}
     limit = (pl.col("outcome") == "stopped") & pl.col("message").str.contains("request limit")
     again = cells.filter(
-        (pl.col("machine") == study["machine"]) & (pl.col("stack") == study["stack"]),
+        (pl.col("machine") == study["machine"]) & pl.col("stack").is_in(study["stacks"]),
         ~(pl.col("outcome").is_in(LASTING) | limit.fill_null(False)) | pl.col("disturbed").is_not_null(),
     )
-    unreadable = [file for file in faults.filter(pl.col("cell").is_not_null())["file"] if Path(file).parent == here]
-    return list(dict.fromkeys([*unreadable, *(str(here / f"{cell}.parquet") for cell in again["cell"])]))
+    unreadable = faults.filter(pl.col("cell").is_not_null())["file"]
+    return list(
+        dict.fromkeys(
+            [
+                *(file for file in unreadable if Path(file).parent in here.values()),
+                *(str(here[stack] / f"{cell}.parquet") for stack, cell in again.select("stack", "cell").iter_rows()),
+            ]
+        )
+    )
 
 
 def repeat_command(files: list[str], configfile: str) -> str:
     """The line that measures exactly these runs again."""
-    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile), "-R", *files])
+    return run_command(configfile, "-R", *files)

@@ -45,6 +45,12 @@ class Runs:
     records: list[dict[str, Any]]
 
 
+def with_fault(runs: Runs, file: str, problem: str, message: str) -> Runs:
+    """The runs, and that a file which is no run's cannot be used."""
+    fault = {"file": file, "cell": None, "problem": problem, "message": message}
+    return replace(runs, faults=pl.concat([runs.faults, pl.DataFrame([fault], schema=FAULTS.schema)]))
+
+
 def read_runs(files: Iterable[str | Path]) -> Runs:
     """Read run files, each named ``runs/<machine>/<stack>/<cell>.parquet``.
 

@@ -121,9 +121,14 @@ def deciding_budgets(
 
 
 def _spread(numbers: list[int], count: int) -> list[int]:
-    """So many of the sorted numbers at even steps of their places, the first and the last among them."""
+    """So many of the sorted numbers, as evenly as they allow: the first, the last, and those nearest to even steps."""
     if count >= len(numbers):
         return numbers
     if count < 2:
         return numbers[len(numbers) // 2 :][:count]
-    return [numbers[round(i * (len(numbers) - 1) / (count - 1))] for i in range(count)]
+    low, high = numbers[0], numbers[-1]
+    left = set(numbers)
+    for step in range(count):
+        place = low + (high - low) * step / (count - 1)
+        left.remove(min(left, key=lambda n: (abs(n - place), n)))
+    return sorted(set(numbers) - left)

@@ -48,6 +48,12 @@ def find_gpus() -> list[str]:
     return [line.strip() for line in _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()]
 
 
+def possible_devices() -> dict[str, bool]:
+    """For cpu, mps and cuda whether the machine has one; whether torch computes on it is another question."""
+    apple = platform.system() == "Darwin" and platform.machine() == "arm64"
+    return {"cpu": True, "mps": apple, "cuda": bool(find_gpus())}
+
+
 def find_os() -> tuple[str, str]:
     """Name and major.minor version, such as ("macos", "14.8") or ("debian", "12")."""
     if platform.system() == "Darwin":

@@ -28,20 +28,28 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
     ]
 
 
-def runs_of_other_stacks(grid: Mapping[str, list[Cell]], runs: Path, plans: Path) -> list[str]:
+def planned_cells(scan: Iterable[Cell], plans: Path, machine: str, stack: str, experiment: str) -> list[Cell]:
+    """The scan's cells, and those that a stack's plans added to them; none twice. ``plans``: ``plans/<machine>``."""
+    cells = list(scan)
+    for plan in sorted(plans.joinpath(stack, experiment).glob("*.json")):
+        cells += read_plan(plan, scan, machine, stack)
+    return list({cell_id(cell): cell for cell in cells}.values())
+
+
+def runs_of_other_stacks(
+    grid: Mapping[str, list[Cell]], runs: Path, plans: Path, measured: Iterable[str], only: str | None = None
+) -> list[str]:
     """Run files that exist of the same cells, and of cells planned in their turn, under this machine's other stacks.
 
-    grid: the scan's cells by experiment.  runs: ``runs/<machine>/<stack>``, this stack's.
-    plans: ``plans/<machine>``, which has a folder for each stack that was refined.
+    grid: the scan's cells by experiment.  runs: ``runs/<machine>``.  plans: ``plans/<machine>``, which has a folder for
+    each stack that was refined.  measured: the stacks that are not others.  only: the one other that counts.
     """
     files: dict[str, None] = {}
-    for folder in sorted(runs.parent.glob("*/")):
-        if folder.name == runs.name:
+    for folder in sorted(runs.glob("*/")):
+        if folder.name in measured or only not in (None, folder.name):
             continue
         for experiment, scan in grid.items():
-            cells = list(scan)
-            for plan in sorted(plans.joinpath(folder.name, experiment).glob("*.json")):
-                cells += read_plan(plan, scan, runs.parent.name, folder.name)
+            cells = planned_cells(scan, plans, runs.name, folder.name, experiment)
             candidates = (folder / f"{cell_id(cell)}.parquet" for cell in cells)
             files |= dict.fromkeys(str(file) for file in candidates if file.exists())
     return list(files)

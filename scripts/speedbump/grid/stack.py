@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,10 +23,14 @@ def find_stack(python: str = sys.executable) -> str:
     The build suffix of torch (``+cpu``) belongs to it; a patch release of the OS does not.
     Raises StackError when torch or transformers is not installed there.
     """
-    name, version = find_os()
-    parts = [f"{name}-{version}"]
-    parts += [f"{package}-{find_version(package, python)}" for package in _VERSION_FILES]
-    return re.sub(r"[^a-z0-9.+_-]", "-", "_".join(parts).lower())
+    return stack_slug(find_os(), *(find_version(package, python) for package in _VERSION_FILES))
+
+
+def stack_slug(system: tuple[str, str], torch: str, transformers: str) -> str:
+    """system: its name and major.minor version."""
+    name, version = system
+    text = f"{name}-{version}_torch-{torch}_transformers-{transformers}"
+    return re.sub(r"[^a-z0-9.+_-]", "-", text.lower())
 
 
 def stack_order(stack: str) -> list[tuple[int, str]]:
@@ -49,12 +54,21 @@ def find_version(package: str, python: str = sys.executable) -> str:
     return match[1]
 
 
+def environment_of(python: str) -> dict[str, str]:
+    """This process' environment for an interpreter: one that is another's has packages of its own, and PYTHONPATH,
+    which would lay others over them, is not for it.
+    """
+    return {key: value for key, value in os.environ.items() if python == sys.executable or key != "PYTHONPATH"}
+
+
 def _search_path(python: str) -> list[str]:
     if python == sys.executable:
         return sys.path
     command = [python, "-c", "import json, sys; print(json.dumps(sys.path))"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True, env=environment_of(python)
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise StackError(f"{Path(python).name} does not run: {error}") from error
     return list(json.loads(found.stdout))

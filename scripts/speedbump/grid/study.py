@@ -122,6 +122,33 @@ def _field(axis: Axis) -> Any:
     return (kind, Field(None, description=axis.meaning))
 
 
+_VERSION = re.compile(r"\d+(\.\d+)+[a-z0-9.]*(\+[a-z0-9.]+)?")
+
+
+def _as_versions(value: Any) -> Any:
+    for version in (versions := _as_list(value)):
+        if isinstance(version, int | float):
+            raise ValueError(f"YAML reads {version} as a number, 2.10 like 2.1: write versions in quotes")
+        if not isinstance(version, str) or not _VERSION.fullmatch(version):
+            raise ValueError(f"{version!r} is no exact version, such as 2.8.0 or 2.8.0+cpu")
+    return versions
+
+
+_Versions = Annotated[list[str], BeforeValidator(_as_versions)]
+_Texts = Annotated[list[str], BeforeValidator(_as_list)]
+
+
+class Stack(_Strict):
+    """Versions that are measured in environments of their own; of several, every combination."""
+
+    torch: _Versions = Field(description="exact versions, such as 2.8.0 or [2.7.0, 2.8.0+cpu]")
+    transformers: _Versions = Field(description="exact versions")
+    index: str | None = Field(None, description="package index in place of the usual one")
+    extra_index: _Texts = Field([], description="further package indexes")
+    find_links: _Texts = Field([], description="folders, or pages, with wheels")
+    packages: _Texts = Field([], description="what else is installed, such as litserve>=0.2.16")
+
+
 Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
 """The axes that a block names, each with its values."""
 
@@ -183,6 +210,7 @@ class Study(_Strict):
     protocol: Protocol = Protocol()
     limits: Limits = Limits()
     experiments: list[Experiment] = Field([], description="may be left out where bundles are listed")
+    stacks: list[Stack] = Field([], description="measured in place of the stack that runs Speedbump")
     bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
     workload: str | None = Field(
@@ -203,6 +231,9 @@ class Call(_Strict):
     """What ``--config`` may say beside the study: how this call of Snakemake differs."""
 
     partial: Annotated[bool, BeforeValidator(_as_flag)] = Field(False, description="report what is measured so far")
+    check: Annotated[bool, BeforeValidator(_as_flag)] = Field(
+        False, description="measure only what decides whether known slow regimes have moved"
+    )
     machine: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9._-]*$", description="of the nodes that measure")
     stack: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.+_-]*$", description="of the nodes that measure")
 
@@ -335,6 +366,7 @@ _BLOCKS: dict[str, type[BaseModel]] = {
     "exclude": Axes,
     "around": Around,
     "regime": GivenRegime,
+    "stacks": Stack,
 }
 
 

@@ -1,5 +1,6 @@
 """The next study worth running, and its hours on this machine."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,9 +24,14 @@ def choice_of(configfile: str) -> list[str]:
     return [] if configfile == DEFAULT else ["--configfile", configfile]
 
 
+def run_command(configfile: str, *options: str) -> str:
+    """The line that runs a study."""
+    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile), *options])
+
+
 def partial_report(configfile: str) -> str:
     """The line that reports what is measured so far."""
-    return " ".join(["snakemake", "--cores", "1", *choice_of(configfile), "--config", "partial=true"])
+    return run_command(configfile, "--config", "partial=true")
 
 
 def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices: Path) -> dict[str, Any]:
@@ -50,8 +56,7 @@ def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices
     left = [estimate_s(cell, models[cell["model"]], scale) for cell in waiting.values()]
     if not left:
         return nothing
-    command = " ".join(["snakemake", "--cores", "1", *choice_of(file)])
-    return {"next_command": command, "next_hours": round(sum(left) / 3600, 2)}
+    return {"next_command": run_command(file), "next_hours": round(sum(left) / 3600, 2)}
 
 
 def _cells_of(file: str, devices: Path) -> tuple[list[Cell], Mapping[str, Model]]:

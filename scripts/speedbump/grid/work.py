@@ -109,9 +109,14 @@ def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[st
 
 
 def describe_study(
-    study: Study, models: Mapping[str, Model], machine: str, stack: str, partial: bool, centre: Centre | None = None
+    study: Study,
+    models: Mapping[str, Model],
+    machine: str,
+    stacks: Iterable[str],
+    partial: bool,
+    centre: Centre | None = None,
 ) -> str:
-    """What the report says of the study, as canonical JSON; machine and stack are those that measure.
+    """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
 
     centre: the regime that the study is around.
     """
@@ -127,7 +132,7 @@ def describe_study(
             "workload": study.workload is not None,
             "suggests": study.suggests,
             "machine": machine,
-            "stack": stack,
+            "stacks": list(stacks),
             "partial": partial,
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import psutil
 
+from speedbump.grid.stack import environment_of
 from speedbump.measure.privacy import without_paths
 from speedbump.measure.tree import descendants, kill
 
@@ -84,7 +85,7 @@ def start_worker(
     """
     reading, writing = os.pipe()
     environment = {
-        **os.environ,
+        **environment_of(python),
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
         **(variables or {}),

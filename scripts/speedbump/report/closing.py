@@ -5,6 +5,8 @@ from pathlib import Path
 
 from speedbump.analyse.repeats import repeat_command, runs_to_repeat
 from speedbump.grid.estimate import in_words
+from speedbump.grid.suggestion import run_command
+from speedbump.tables import FAULTS, read_table
 
 MOST_NAMED = 5
 
@@ -15,6 +17,8 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     folder: the study's, with its tables and site.
     """
     study = json.loads((folder / "study.json").read_text())
+    if (folder / "upgrade.json").exists():
+        return _check_lines(folder, configfile)
     summary = json.loads((folder / "site" / "summary.json").read_text())
     lines = [summary["verdict"], *([summary["upgrade"]] if summary.get("upgrade") else [])]
     again = runs_to_repeat(folder)
@@ -24,6 +28,23 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
             lines.append(count + repeat_command(again, configfile))
         else:
             lines.append(f"{count}{repeat_command([], configfile)} $(python scripts/list_repeats.py {folder})")
+    faults = read_table(folder / "faults.parquet", FAULTS).filter(problem="no environment")
+    for file, message in faults.select("file", "message").iter_rows():
+        lines.append(f"no environment of {message}; to try again: {repeat_command([file], configfile)}")
     if study["next_command"]:
         lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {study['next_command']}")
     return [*lines, f"report: {folder / 'site' / 'index.html'}"]
+
+
+def _check_lines(folder: Path, configfile: str) -> list[str]:
+    """What an upgrade's check found: a line for each curve, and how to measure all of it."""
+    check = json.loads((folder / "upgrade.json").read_text())
+    lines = [f"{check['new']} against {check['old']}"]
+    lines += [f"{curve['name']}: {curve['verdict']}: {curve['sentence']}" for curve in check["curves"]]
+    lines += [f"next: {curve['next']} ({curve['name']})" for curve in check["curves"] if curve["next"]]
+    again = runs_to_repeat(folder)
+    if again:
+        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
+        command = run_command(configfile, "--config", "check=true", "-R")
+        lines.append(f"{count}{command} $(python scripts/list_repeats.py {folder})")
+    return [*lines, f"the full run, which takes up what was measured: {run_command(configfile)}"]

@@ -1,0 +1,132 @@
+"""Environments of the stacks that a study lists: what each is made of, and what came of making it."""
+
+import hashlib
+import itertools
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from speedbump.grid.devices import Found
+from speedbump.grid.machine import find_os
+from speedbump.grid.stack import StackError, stack_slug
+from speedbump.grid.study import Study, StudyError
+
+ENVIRONMENTS = Path("results/environments")
+"""Each has its record there, ``<name>.json``, its folder ``<name>``, and ``<name>.lock``, by which it is made again."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an environment is made of; it is made again only when this changes.
+
+    machine: where it is made.  python: whose packages fit it, such as ``cpython-311``.
+    """
+
+    machine: str
+    python: str
+    torch: str
+    transformers: str
+    index: str | None
+    extra_index: tuple[str, ...]
+    find_links: tuple[str, ...]
+    packages: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Such as ``torch-2.8.0_transformers-4.57.6_3f9a1c2e``; safe as a folder's name."""
+        digest = hashlib.sha256(self.as_json().encode()).hexdigest()[:8]
+        return f"torch-{self.torch}_transformers-{self.transformers}_{digest}"
+
+    @property
+    def title(self) -> str:
+        """For readers: ``torch 2.8.0, transformers 4.57.6``."""
+        return f"torch {self.torch}, transformers {self.transformers}"
+
+    @property
+    def record(self) -> Path:
+        return ENVIRONMENTS / f"{self.name}.json"
+
+    @property
+    def folder(self) -> Path:
+        return ENVIRONMENTS / self.name
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        return (f"torch=={self.torch}", f"transformers=={self.transformers}", *self.packages)
+
+    @property
+    def stack_pattern(self) -> str:
+        """Regular expression of the stacks it may turn out to be: torch adds its build."""
+        build = "" if "+" in self.torch else r"(\+[a-z0-9.]+)?"
+        system, torch, transformers = stack_slug(find_os(), self.torch, self.transformers).split("_")
+        return f"{re.escape(f'{system}_{torch}')}{build}_{re.escape(transformers)}"
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+class Made(BaseModel):
+    """What came of an environment. ``failed``: why it cannot be used, one line; the rest is then empty.
+
+    stack: its slug.  python: its interpreter, relative to the project.  installer: such as ``uv 0.9.0``.
+    packages: all that is installed in it, as ``name==version``.  devices: which compute, as measure.devices says.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    title: str
+    failed: str | None = None
+    stack: str = ""
+    python: str = ""
+    installer: str = ""
+    packages: tuple[str, ...] = ()
+    devices: Found = {}
+
+    @property
+    def computes(self) -> dict[str, bool]:
+        return {device: bool(entry["computes"]) for device, entry in self.devices.items()}
+
+
+def list_environments(study: Study, file: str, machine: str) -> list[Definition]:
+    """An environment for each combination of versions that the study lists, none twice. Raises StudyError."""
+    python = sys.implementation.cache_tag
+    found: dict[str, Definition] = {}
+    for number, stack in enumerate(study.stacks):
+        for place in stack.find_links:
+            if "://" not in place and not Path(place).is_dir():
+                raise StudyError(f"{file}: stacks[{number}].find_links: {place} is no folder here, and no address")
+        for torch, transformers in itertools.product(stack.torch, stack.transformers):
+            lists = (tuple(stack.extra_index), tuple(stack.find_links), tuple(stack.packages))
+            definition = Definition(machine, python, torch, transformers, stack.index, *lists)
+            found.setdefault(definition.name, definition)
+    return list(found.values())
+
+
+def read_made(record: Path) -> Made | None:
+    """The record of an environment; None where there is none yet, or none that can be read."""
+    try:
+        return Made.model_validate_json(record.read_text(encoding="utf-8"))
+    except (OSError, ValidationError, ValueError):
+        return None
+
+
+def usable(definitions: list[Definition]) -> Iterator[tuple[Definition, Made]]:
+    """Those that are made and did not fail, each stack once."""
+    stacks = set()
+    for definition in definitions:
+        made = read_made(definition.record)
+        if made and not made.failed and made.stack not in stacks:
+            stacks.add(made.stack)
+            yield definition, made
+
+
+def python_of(record: Path) -> str:
+    """The interpreter of an environment. Raises StackError."""
+    made = read_made(record)
+    if made is None or made.failed:
+        raise StackError(f"{record}: {made.failed if made else 'is no record of an environment'}")
+    return made.python
