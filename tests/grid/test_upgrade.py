@@ -147,3 +147,10 @@ def test_a_series_that_the_earlier_stack_lacks_is_left_to_the_full_run(upgraded)
     check = choose_check(STUDY, grid, *upgraded, NEW)
     assert check.cells["other"] == []
     assert check.notices == [f"other: tiny on cpu has no finished run with {OLD}: left to the full run"]
+
+
+def test_profiles_are_left_to_the_full_run(upgraded):
+    grid = {**GRID, "profile": [cell(64, instrument="profile", harness="loop")]}
+    check = choose_check(STUDY, grid, *upgraded, NEW)
+    assert check.cells["profile"] == []
+    assert check.notices == ["profile: profiles are in no curve: left to the full run"]

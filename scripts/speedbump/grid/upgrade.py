@@ -57,7 +57,9 @@ def choose_check(
         chosen[name] = []
         for series, own in _by_series(cells, machine, reference).items():
             there = [cell for cell in own if (runs / reference / f"{cell_id(cell)}.parquet").exists()]
-            if any("sequence" in cell for cell in own):
+            if own[0].get("instrument") == "profile":
+                notices.append(f"{name}: profiles are in no curve: left to the full run")
+            elif any("sequence" in cell for cell in own):
                 notices.append(f"{name}: a persistent process measures its lengths together: left to the full run")
             elif series not in known or known[series].verdict == "not measured" or not there:
                 notices.append(f"{name}: {_title(own[0])} has no finished run with {reference}: left to the full run")
