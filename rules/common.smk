@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 from speedbump.grid.around import around_in_words, place_around
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
-from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
+from speedbump.grid.environments import ENVIRONMENTS, list_environments, probe_again, read_made, usable
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
@@ -239,6 +239,8 @@ def environment_of(stack):
 
 try:
     if LISTED:
+        if PROBE and workflow.is_main_process and not PARTIAL:
+            probe_again(LISTED, PROBE, say)
         take_up_listed()
     elif CHECK:
         write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)

@@ -1,6 +1,6 @@
 """What is said of listed stacks whose environments are made, and which job asks for a GPU; nothing is measured."""
 
-import json
+import re
 
 import pytest
 
@@ -55,3 +55,13 @@ def test_a_build_without_a_device_is_said_and_its_cells_are_not_counted(two_buil
         f"speedbump: torch 2.13.0+cpu, transformers 5.24.0: {left_out}"
     ]
     assert any(line.startswith("speedbump: scan: 6 cells, 0 done") for line in lines), outcome.text
+
+
+@pytest.mark.parametrize(("device", "gpu"), [("[cpu, cuda]", 1), ("cpu", 0)])
+def test_an_environment_for_cuda_cells_is_made_where_a_gpu_is(two_builds, device, gpu):
+    two_builds.edit(STUDY, "[cpu, cuda]", device)
+    two_builds.edit(STUDY, "[2.13.0, 2.13.0+cpu]", "2.8.0")
+    outcome = two_builds.run("--dry-run", "--quiet=host", study=STUDY)
+    assert outcome.jobs["make_stack"] == 1, outcome.text
+    (resources,) = re.findall(r"^checkpoint make_stack:$.*?resources: (.*?)$", outcome.text, re.MULTILINE | re.DOTALL)
+    assert f"gpu={gpu}" in resources
