@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES, REST
+from speedbump.grid.axes import AXES, NOT_IN_SERIES, REST, unplain_axes
 
 Row = dict[str, Any]
 
 _SHARED = ("machine", "stack", "model", "weights", "device", "batch")
 """What a reference and its arms have in common."""
 _FREE = ("n_prompt", "instrument", "dtype")
-"""Axes in which a reference may have any value."""
+"""In what plain curves of one group may differ."""
 _TELLING_NOTHING = ("instrument", "harness", "n_prompt", "dtype")
 """Arms along these alone make no mechanism study."""
 _TOGETHER = ("lifetime", "order")
@@ -118,29 +118,29 @@ def read_curves(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFra
     ]
 
 
-def find_references(curves: Iterable[Curve]) -> list[Reference]:
-    """For each model, device, machine and stack, the plain curve with the most arms; none where no arm says anything of
-    the cause. A plain curve has every axis at its default, but for prompt, instrument and dtype.
+def find_references(curves: Iterable[Curve], around: Row | None = None) -> list[Reference]:
+    """For each model, device, machine and stack, the plain curve that the study is around, else that with the most
+    arms; none where no arm says anything of the cause.
+
+    around: axes of the curve that the study is around, where it is around one.
     """
+    chosen = {name: value for name, value in (around or {}).items() if name in _FREE}
     groups: dict[tuple[Any, ...], list[Curve]] = {}
     for curve in curves:
         groups.setdefault(tuple(curve.row[name] for name in _SHARED), []).append(curve)
     found = []
     for group in groups.values():
-        candidates = [Reference(curve, _arms(curve, group)) for curve in group if _is_plain(curve)]
-        best = max(candidates, key=_rank, default=None)
+        candidates = [Reference(curve, _arms(curve, group)) for curve in group if not unplain_axes(curve.row)]
+        best = max(candidates, key=lambda reference: _rank(reference, chosen), default=None)
         if best and any(arm.axis not in _TELLING_NOTHING for arm in best.arms):
             found.append(best)
     return found
 
 
-def _rank(reference: Reference) -> tuple[int, bool, int]:
-    curve = reference.curve
-    return len(reference.arms), bool(curve.regimes), -_INSTRUMENTS.index(curve.row["instrument"])
-
-
-def _is_plain(curve: Curve) -> bool:
-    return all(curve.row[name] == DEFAULTS[name] for name in (*AXES_OF_ARMS, *_TOGETHER) if name not in _FREE)
+def _rank(reference: Reference, chosen: Row) -> tuple[bool, int, bool, int]:
+    row = reference.curve.row
+    is_chosen = all(row[name] == value for name, value in chosen.items())
+    return is_chosen, len(reference.arms), bool(reference.curve.regimes), -_INSTRUMENTS.index(row["instrument"])
 
 
 def _arms(reference: Curve, group: Iterable[Curve]) -> tuple[Arm, ...]:
