@@ -73,11 +73,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Arm:
-    """A curve that differs from the reference in ``axis`` alone, where it has ``value``."""
+    """A curve that differs from ``base`` in ``axis`` alone, where it has ``value``.
+
+    base: the reference, or its like with the arm's instrument, where the harness could not be observed as it was.
+    """
 
     axis: str
     value: str
     curve: Curve
+    base: Curve
 
     @property
     def priced(self) -> bool:
@@ -144,16 +148,24 @@ def _rank(reference: Reference, chosen: Row) -> tuple[bool, int, bool, int]:
 
 
 def _arms(reference: Curve, group: Iterable[Curve]) -> tuple[Arm, ...]:
+    apart = [(curve, _axes_apart(curve, reference)) for curve in group]
+    alike = {curve.row["instrument"]: curve for curve, axes in apart if axes == ["instrument"]}
     found = []
-    for curve in group:
-        axes = [name for name in AXES_OF_ARMS if curve.row[name] != reference.row[name]]
-        if "compile" in axes and curve.row["kv_cache"] == "static":
-            axes.remove("kv_cache")  # what is compiled has a cache of fixed size
-        persistent = curve.row["lifetime"] != "fresh"
-        if len(axes) + persistent == 1:
-            axis, value = ("order", curve.row["order"]) if persistent else (axes[0], str(curve.row[axes[0]]))
-            found.append(Arm(axis, value, curve))
+    for curve, axes in apart:
+        base = reference
+        if axes == ["instrument", "harness"] and curve.row["instrument"] in alike:
+            base = alike[curve.row["instrument"]]
+            axes = ["harness"]
+        if len(axes) == 1:
+            found.append(Arm(axes[0], str(curve.row[axes[0]]), curve, base))
     return tuple(sorted(found, key=lambda arm: ((*AXES_OF_ARMS, "order").index(arm.axis), arm.value)))
+
+
+def _axes_apart(curve: Curve, reference: Curve) -> list[str]:
+    axes = [name for name in AXES_OF_ARMS if curve.row[name] != reference.row[name]]
+    if "compile" in axes and curve.row["kv_cache"] == "static":
+        axes.remove("kv_cache")  # what is compiled has a cache of fixed size
+    return axes if curve.row["lifetime"] == "fresh" else [*axes, "order"]
 
 
 def _point(row: Row) -> Point:
