@@ -455,12 +455,15 @@ MITIGATIONS = Table(
     (
         _s("machine", "hardware and memory, a slug"),
         _s("stack", "OS, torch and transformers versions, a slug"),
-        _s("reference", "series that the arm differs from in one thing"),
+        _s(
+            "reference",
+            "plain series; the arm differs in one thing from it, or from its like with the arm's instrument",
+        ),
         _s("series", "series of the arm"),
         _s("axis", "the one axis"),
         _s("value", "its value in the arm"),
         _i("rank", "from 1: least slow-down left, then least price"),
-        _f("reference_slowdown", "of the reference in its regime; null without one"),
+        _f("reference_slowdown", "of what the arm is compared with, in its regime; null without one"),
         _f("slowdown", "what stays of it in the arm, its price taken off; null without a regime"),
         _f("slowdown_low", "95 % interval"),
         _f("slowdown_high", "its upper end"),

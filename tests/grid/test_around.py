@@ -116,6 +116,18 @@ def test_the_worst_regime_that_a_scan_found_here_on_this_stack(tmp_path):
     assert [cell["n_gen"] for cell in grid.cells["a"]] == centre.budgets
 
 
+def test_only_a_plain_curve_is_one_to_compare_arms_with(tmp_path):
+    eager, persistent = {"attention": "eager"}, {"lifetime": "persistent", "order": "descending"}
+    around = write_summary(
+        tmp_path / "scan", curve(slowdown=90.0, **eager), curve(slowdown=80.0, **persistent), curve(n_prompt=4)
+    )
+    _, centre = cells_of({"name": "a"}, around=around)
+    assert centre.axes == {"model": "tiny", "device": "cpu", "n_prompt": 4, "instrument": "step_sync"}
+    none = write_summary(tmp_path / "none", curve(**eager), curve(**persistent), curve(machine="other"))
+    with pytest.raises(StudyError, match=r"x.yaml: around.study: no .* leaves attention, lifetime, order at the def"):
+        cells_of({"name": "a"}, around=none)
+
+
 def test_without_a_regime_a_few_budgets_are_spread(tmp_path):
     around = write_summary(tmp_path / "scan", curve(accepted=False))
     _, centre = cells_of({"name": "a"}, around=around)
@@ -167,7 +179,7 @@ def test_a_watermark_that_the_allocator_would_refuse(mark):
         cells_of({"name": "a", "watermark": mark})
 
 
-@pytest.mark.parametrize("axes", [{}, {"harness": "generate", "instrument": "free_running"}, {"harness": "litserve"}])
+@pytest.mark.parametrize("axes", [{}, {"instrument": "free_running"}, {"batch": 2, "n_prompt": 3}])
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda"])
 def test_the_mechanism_study_fits_whatever_a_scan_found(tmp_path, axes, device):
     content = yaml.safe_load((ROOT / "config" / "mechanism.yaml").read_text())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES
+from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES, unplain_axes
 from speedbump.grid.known import N_NORMAL, KnownSeries, deciding_budgets, read_known
 from speedbump.grid.study import Around, Axes, Experiment, Study, StudyError, named_axes
 
@@ -79,7 +79,7 @@ def _listed(budgets: list[int]) -> str:
 
 
 def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
-    """The regime that the study names, or that the named study found here; the worst, where it found several.
+    """The regime that the study names, or that the named study found here in a plain curve; the worst of several.
 
     Without a regime its curve of the machine counts, with a few budgets spread over it. Raises StudyError.
     """
@@ -93,11 +93,18 @@ def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
     except StudyError as error:
         raise StudyError(f"{file}: around.study: {error}") from None
     here = [series for series in known if series.machine == machine]
-    here = [series for series in here if series.stack == stack] or here
     here = [series for series in here if series.lengths_measured.n_gen_max]
     if not here:
         raise StudyError(f"{file}: around.study: {around.study} has no curve of this machine: run it here first")
-    chosen = max(here, key=lambda series: max((regime.slowdown for regime in series.regimes), default=0.0))
+    plain = [series for series in here if not unplain_axes(series.axes)]
+    if not plain:
+        named = sorted({name for series in here for name in unplain_axes(series.axes)})
+        raise StudyError(
+            f"{file}: around.study: no curve of this machine in {around.study} leaves {', '.join(named)} at the "
+            "default: arms are compared with one that does"
+        )
+    plain = [series for series in plain if series.stack == stack] or plain
+    chosen = max(plain, key=lambda series: max((regime.slowdown for regime in series.regimes), default=0.0))
     return _centre_of(chosen, around)
 
 
