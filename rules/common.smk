@@ -23,7 +23,7 @@ from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
 from speedbump.grid.upgrade import ROUND as CHECKED, choose_check, describe_check, write_check
-from speedbump.grid.work import describe_study, describe_work, survey_runs, write_work
+from speedbump.grid.work import describe_study, describe_work, existing, survey_runs, write_work
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
@@ -166,8 +166,11 @@ def list_work():
 
 
 def refined(experiment, stack, round):
-    """Run files that a plan adds to an experiment."""
+    """Run files that a plan adds to an experiment; of what an upgrade's check asked for, those that exist."""
     cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+    if round == CHECKED:
+        done = existing(run_path(cell, stack) for cell in cells)
+        cells = [cell for cell in cells if run_path(cell, stack) in done]
     return [run_file(experiment, cell, stack) for cell in cells]
 
 
@@ -184,7 +187,7 @@ def take_up(stack, cells):
     SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
     for name in cells:
         if Path(plan_of(name, stack, CHECKED)).exists():
-            SCAN[stack][name] += [file for file in refined(name, stack, CHECKED) if Path(file).exists()]
+            SCAN[stack][name] += refined(name, stack, CHECKED)
         for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
             if Path(plan_of(name, stack, round)).exists():
                 refined(name, stack, round)

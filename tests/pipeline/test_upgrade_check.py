@@ -91,6 +91,19 @@ def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
+def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studied, tmp_path):
+    project = studied.copy(tmp_path / "project")
+    assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
+    (plan,) = project.root.glob(f"results/studies/regime/plans/*/{NEW}/scan/0.json")
+    assert json.loads(plan.read_text())["cells"]
+    (scanned,) = (file for file in project.runs if file.name in measured(project)[:1])
+    outcome = project.run(
+        str(scanned.relative_to(project.root)).replace(OLD, NEW), "--config", f"stack={NEW}", study=STUDY
+    )
+    assert outcome.jobs["measure_cell"] == 1, outcome.text
+    assert len(json.loads((project.root / "results/studies/regime/lists/work.json").read_text())) == 8
+
+
 def test_without_an_earlier_stack_it_is_one_line(fresh):
     outcome = fresh.run("--config", "check=true", study=STUDY)
     assert outcome.status != 0
