@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 from speedbump.grid.around import around_in_words, place_around
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
-from speedbump.grid.environments import ENVIRONMENTS, list_environments, read_made, usable
+from speedbump.grid.environments import ENVIRONMENTS, list_environments, probe_again, read_made, usable
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
@@ -139,11 +139,15 @@ def devices_taken(cell):
     return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
+def run_path(cell, stack):
+    return f"{RUNS}/{stack}/{cell_id(cell)}.parquet"
+
+
 def run_file(experiment, cell, stack):
     """File of a run of an experiment; from now on measure_cell knows its cell's parameters."""
     name = cell_id(cell)
     CELLS[name] = canonical(cell)
-    file = f"{RUNS}/{stack}/{name}.parquet"
+    file = run_path(cell, stack)
     FILES.setdefault(experiment, {})[file] = CELLS[name]
     return file
 
@@ -191,10 +195,15 @@ def take_up_listed():
     for _, made in usable(LISTED):
         if made.stack not in GRIDS:
             try:
-                cells = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes).cells
+                grid = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes)
             except StudyError as mistake:
                 say(f"{made.title} measures nothing: {mistake}")
                 cells = {name: [] for name in GRID.cells}
+            else:
+                cells = grid.cells
+                for notice in grid.notices:
+                    if notice not in GRID.notices:
+                        say(f"{made.title}: {notice}")
             take_up(made.stack, cells)
 
 
@@ -230,6 +239,8 @@ def environment_of(stack):
 
 try:
     if LISTED:
+        if PROBE and workflow.is_main_process and not PARTIAL:
+            probe_again(LISTED, PROBE, say)
         take_up_listed()
     elif CHECK:
         write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)
@@ -267,12 +278,10 @@ def files_after(experiment, stack, rounds):
 
 
 def describe_stacks(stacks):
-    """What is left to measure on all of them, a line an experiment."""
-    grid = {name: cells * len(stacks) for name, cells in GRID.cells.items()}
-    files = {
-        name: [f"{RUNS}/{stack}/{cell_id(cell)}.parquet" for stack in stacks for cell in cells]
-        for name, cells in GRID.cells.items()
-    }
+    """What is left to measure on all of them, a line an experiment; one that is not made yet has all of GRID."""
+    grids = {stack: GRIDS.get(stack, GRID.cells) for stack in stacks}
+    grid = {name: [cell for own in grids.values() for cell in own[name]] for name in GRID.cells}
+    files = {name: [run_path(cell, stack) for stack, own in grids.items() for cell in own[name]] for name in GRID.cells}
     known = survey_runs([file for own in files.values() for file in own], MODELS)
     return describe_work(grid, files, known, MODELS)
 

@@ -22,6 +22,7 @@ if LISTED and not PARTIAL:
         priority: 1 << 32
         resources:
             accelerator=1_000_000,
+            gpu=int(any(cell["device"] == "cuda" for cells in GRID.cells.values() for cell in cells)),  # to be probed
         params:
             definition=lambda wildcards: definition_of(wildcards.environment),
         shell:

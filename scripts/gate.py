@@ -4,8 +4,8 @@
 Reads the study's summary.json, so that a regression is told from a crash by the exit status:
   0  nothing became slower
   1  a new slow regime, or a slow-down beyond the limit; one line each
-  2  summary.json cannot be read, or a stack was named that is not in it
-  3  nothing to compare, or some curve cannot be told; one line each
+  2  summary.json cannot be read, or lacks a stack that was named, or this machine's stack in use
+  3  nothing to compare, or some curve cannot be told, or is missing on the newer stack; one line each
 """
 
 import argparse
@@ -13,14 +13,20 @@ import json
 import sys
 from pathlib import Path
 
-from speedbump.report.gate import judge_upgrade
+from speedbump.grid.machine import find_machine
+from speedbump.grid.stack import StackError, find_stack
+from speedbump.report.gate import judge_upgrade, lacks_stack
 
 
 def main() -> int:
     args = parse_args()
     file = args.study / "site" / "summary.json" if args.study.is_dir() else args.study
     try:
-        gate = judge_upgrade(json.loads(file.read_text(encoding="utf-8")), args.slower, args.pair)
+        summary = json.loads(file.read_text(encoding="utf-8"))
+        if args.pair is None and (stack := _stack_in_use()) and lacks_stack(summary, find_machine(), stack):
+            print(f"{file}: of before {stack}: run the study first, or name two stacks by --pair", file=sys.stderr)
+            return 2
+        gate = judge_upgrade(summary, args.slower, args.pair)
     except (OSError, ValueError) as error:
         print(f"{file}: {error}" if isinstance(error, json.JSONDecodeError) else error, file=sys.stderr)
         return 2
@@ -31,11 +37,18 @@ def main() -> int:
         print(f"slower: {line}")
     for line in gate.doubts:
         print(f"can't tell: {line}")
-    if not gate.compared:
+    if not gate.compared and not gate.doubts:
         print("nothing to compare: no curve was measured under two stacks of one machine, the older named first")
     elif not gate.findings and not gate.doubts:
         print(f"nothing became slower: {gate.compared} curve{'s' * (gate.compared > 1)} compared")
     return 1 if gate.findings else 3 if gate.doubts or not gate.compared else 0
+
+
+def _stack_in_use() -> str | None:
+    try:
+        return find_stack()
+    except StackError:
+        return None
 
 
 def parse_args() -> argparse.Namespace:

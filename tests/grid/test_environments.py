@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from speedbump.grid.environments import Made, list_environments, python_of, read_made, usable
+from speedbump.grid.environments import Made, list_environments, probe_again, python_of, read_made, usable
 from speedbump.grid.stack import StackError
 from speedbump.grid.study import StudyError, read_study
 
@@ -69,3 +69,25 @@ def test_only_what_was_made_is_used_and_a_stack_once(tmp_path, monkeypatch):
     assert python_of(first.record) == f"{first.name}/bin/python"
     with pytest.raises(StackError, match="no such version"):
         python_of(second.record)
+
+
+@pytest.mark.parametrize(("present", "cuda", "asked"), [(True, True, True), (True, False, True), (False, True, False)])
+def test_a_device_that_failed_is_asked_again_where_there_is_one(tmp_path, monkeypatch, present, cuda, asked):
+    monkeypatch.chdir(tmp_path)
+    (one,) = listed({"torch": "2.8.0", "transformers": "4.57.6"})
+    python = one.folder / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    devices = {"cpu": {"computes": True, "present": True}, "cuda": {"computes": False, "present": present, "why": "w"}}
+    one.record.write_text(Made(title=one.title, stack="s", python=str(python), devices=devices).model_dump_json())
+    before, questions, said = one.record.read_text(), [], []
+
+    def probe(interpreter):
+        questions.append(interpreter)
+        return {"cpu": devices["cpu"], "cuda": {"computes": cuda, "present": True, "why": "again"}}
+
+    probe_again([one], probe, said.append)
+    assert questions == [str(python)] * asked
+    assert read_made(one.record).computes == {"cpu": True, "cuda": asked and cuda}
+    assert (one.record.read_text() == before) is not (asked and cuda)
+    assert said[1:] == [f"{one.title}: cuda is there but does not compute: again"] * (asked and not cuda)

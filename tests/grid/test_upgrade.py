@@ -73,10 +73,22 @@ def test_every_cell_is_one_that_the_full_run_measures_too_and_none_is_cut_short(
     assert [one["process"] for one in check.cells["scan"] if one["n_gen"] in (99, 100, 163, 164)] == [2] * 4
 
 
+def test_an_edge_that_only_a_probe_measured_is_measured_by_the_protocol(upgraded):
+    study, runs, plans = upgraded
+    plan = plans / OLD / "scan" / "1.json"
+    entries = [one for one in json.loads(plan.read_text())["cells"] if (one["process"], one["n_gen"]) != (2, 100)]
+    plan.write_text(json.dumps({"cells": entries}))
+    check = choose_check(STUDY, GRID, study, runs, plans, NEW)
+    assert budgets(check) == [32, 96, 99, 100, 128, 163, 164, 192, 256]
+    (edge,) = (one for one in check.cells["scan"] if one["n_gen"] == 100)
+    assert "probe" not in edge
+    assert (edge["warmups"], edge["repeats"]) == (STUDY.protocol.warmups, STUDY.protocol.repeats)
+
+
 def test_a_study_without_a_regime_is_checked_at_a_few_spread_budgets(upgraded):
     summary = upgraded[0] / "site" / "summary.json"
     summary.write_text(summary.read_text().replace('"accepted": true', '"accepted": false'))
-    assert budgets(choose_check(STUDY, GRID, *upgraded, NEW)) == [32, 112, 192, 256]
+    assert budgets(choose_check(STUDY, GRID, *upgraded, NEW)) == [32, 100, 192, 256]
 
 
 def test_what_it_costs_is_what_the_same_cells_took(upgraded):
@@ -135,3 +147,10 @@ def test_a_series_that_the_earlier_stack_lacks_is_left_to_the_full_run(upgraded)
     check = choose_check(STUDY, grid, *upgraded, NEW)
     assert check.cells["other"] == []
     assert check.notices == [f"other: tiny on cpu has no finished run with {OLD}: left to the full run"]
+
+
+def test_profiles_are_left_to_the_full_run(upgraded):
+    grid = {**GRID, "profile": [cell(64, instrument="profile", harness="loop")]}
+    check = choose_check(STUDY, grid, *upgraded, NEW)
+    assert check.cells["profile"] == []
+    assert check.notices == ["profile: profiles are in no curve: left to the full run"]

@@ -76,6 +76,7 @@ def test_a_request_limit_bounds_the_guess():
     (cell,) = cells(n_gen=512)
     model = MODELS["gpt2-medium"]
     assert guess_s({**cell, "request_limit_s": 1.0}, model) == START_S + 3 * 1.0
+    assert guess_s({**cell, "request_limit_s": 1.0, "instrument": "profile"}, model) == START_S + 2 * 1.0
 
 
 def test_records_of_unknown_models_and_devices_do_not_mislead():

@@ -5,9 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 from building import ROOT, build
-from simulated import STACK, Line, Slow, simulate
+from simulated import MACHINE, STACK, Line, Slow, simulate
+
+from speedbump.grid.machine import find_machine
+from speedbump.grid.stack import find_stack
+from speedbump.tables import FAULTS, write_table
 
 NEW, NEWER = (STACK.replace("2.8.0", version) for version in ("2.9.0", "2.10.0"))
 GRID = tuple(range(128, 769, 32))
@@ -75,6 +80,41 @@ def test_what_cannot_be_told_is_neither_passed_nor_failed(tmp_path: Path) -> Non
     status, (line,) = gate(tmp_path)
     assert status == 3
     assert line.startswith("can't tell: GPT-2 Medium on MPS: No length was measured on both")
+
+
+def test_a_newest_stack_that_measured_nothing_is_not_passed_over(tmp_path: Path) -> None:
+    lines = [Line(grid=GRID), Line(grid=GRID, stack=NEW)]
+    build(simulate(tmp_path, lines, machine=MACHINE, stacks=[NEWER]))
+    assert gate(tmp_path) == (3, [f"can't tell: GPT-2 Medium on MPS: not measured with {NEWER}"])
+    assert json.loads((tmp_path / "site" / "summary.json").read_text())["upgrade"] is None
+    assert gate(tmp_path, "--pair", "torch-2.8", "torch-2.9")[0] == 0
+
+
+def test_an_environment_that_could_not_be_made_is_a_doubt(tmp_path: Path) -> None:
+    simulate(tmp_path, [Line(grid=GRID), Line(grid=GRID, stack=NEW)])
+    fault = {"file": "x.json", "cell": None, "problem": "no environment", "message": "torch 2.10.0: no such version"}
+    write_table(pl.DataFrame([fault], schema=FAULTS.schema), FAULTS, tmp_path / "faults.parquet")
+    build(tmp_path)
+    assert gate(tmp_path) == (3, ["can't tell: no environment of torch 2.10.0: no such version"])
+
+
+def test_a_device_that_computes_no_more_is_a_doubt(tmp_path: Path) -> None:
+    build(
+        simulate(tmp_path, [Line(grid=GRID), Line(device="cpu", grid=GRID), Line(device="cpu", grid=GRID, stack=NEW)])
+    )
+    assert gate(tmp_path) == (3, [f"can't tell: GPT-2 Medium on MPS: not measured with {NEW}"])
+
+
+def test_a_report_of_before_the_upgrade_is_refused(tmp_path: Path) -> None:
+    here = find_machine()
+    lines = [Line(grid=GRID, machine=here), Line(grid=GRID, machine=here, stack=NEW)]
+    build(simulate(tmp_path, lines, machine=here, stacks=[NEW]))
+    status, (line,) = gate(tmp_path)
+    assert status == 2
+    assert f"of before {find_stack()}: run the study first" in line
+    assert gate(tmp_path, "--pair", "torch-2.8", "torch-2.9")[0] == 0
+    build(simulate(tmp_path, lines, machine=here, stacks=[NEW], listed=True))
+    assert gate(tmp_path)[0] == 0
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", json.dumps({"verdict": "smooth"})])

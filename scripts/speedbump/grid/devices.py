@@ -29,13 +29,13 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     if probe is None:
         if found is None:
             raise DevicesError(f"{file}: missing; run python scripts/probe_devices.py on a node that measures")
-    elif found is None or any(_has_failed(entry) for entry in found.values()):
+    elif found is None or any(has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     for device, entry in found.items():
-        if _has_failed(entry):
+        if has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
     return known_devices(file)
 
@@ -45,7 +45,8 @@ def known_devices(file: Path) -> dict[str, bool]:
     return {device: bool(entry["computes"]) for device, entry in (_read(file) or {}).items()}
 
 
-def _has_failed(entry: dict[str, Any]) -> bool:
+def has_failed(entry: dict[str, Any]) -> bool:
+    """Whether the device is there but did not compute."""
     return entry.get("present", True) and not entry["computes"]
 
 

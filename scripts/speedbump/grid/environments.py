@@ -5,13 +5,13 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from speedbump.grid.devices import Found
+from speedbump.grid.devices import Found, has_failed
 from speedbump.grid.machine import find_os
 from speedbump.grid.stack import StackError, stack_slug
 from speedbump.grid.study import Study, StudyError
@@ -122,6 +122,25 @@ def usable(definitions: list[Definition]) -> Iterator[tuple[Definition, Made]]:
         if made and not made.failed and made.stack not in stacks:
             stacks.add(made.stack)
             yield definition, made
+
+
+def probe_again(definitions: list[Definition], probe: Callable[[str], Found], say: Callable[[str], None]) -> None:
+    """Ask again for devices that are there but failed when their environment was made: that may have been a passing
+    fault. A record is written only when the answer has changed, since reports are made from it.
+
+    probe: by an interpreter.
+    """
+    for definition, made in usable(definitions):
+        if not any(map(has_failed, made.devices.values())) or not Path(made.python).exists():
+            continue
+        say(f"{made.title}: looking for devices that compute")
+        again = made.model_copy(update={"devices": probe(made.python)})
+        if again.computes != made.computes:
+            definition.record.write_text(again.model_dump_json(indent=1) + "\n")
+        for device, entry in again.devices.items():
+            if has_failed(entry):
+                why = entry.get("why") or "no reason given"
+                say(f"{made.title}: {device} is there but does not compute: {why}")
 
 
 def python_of(record: Path) -> str:

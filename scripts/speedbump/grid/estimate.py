@@ -30,7 +30,7 @@ def guess_s(cell: Cell, model: Model) -> float:
     fixed, rate = STEP_GUESS_S[whole["device"]]
     weights = model.parameters * BYTES_PER_VALUE[whole["dtype"]]
     step = fixed + weights / rate
-    requests = cell["warmups"] + cell["repeats"]
+    requests = cell["warmups"] + (1 if whole["instrument"] == "profile" else cell["repeats"])
     total = 0.0
     for n_gen in budgets:
         length = whole["n_prompt"] + n_gen

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from speedbump.grid.machine import find_os
 
 _VERSION_FILES = {"torch": "version.py", "transformers": "__init__.py"}
@@ -33,10 +35,21 @@ def stack_slug(system: tuple[str, str], torch: str, transformers: str) -> str:
     return re.sub(r"[^a-z0-9.+_-]", "-", text.lower())
 
 
-def stack_order(stack: str) -> list[tuple[int, str]]:
-    """Sorts stacks as versions, torch first, so that 2.14 comes after 2.8."""
+def stack_order(stack: str) -> list[tuple[str, Version, str]]:
+    """Sorts stacks as versions, torch first, so that 2.14 comes after 2.8, and a nightly build before its release."""
     parts = sorted(stack.split("_"), key=lambda part: not part.startswith("torch"))
-    return [(int(piece) if piece.isdigit() else -1, piece) for piece in re.findall(r"\d+|[^\d.]+", "_".join(parts))]
+    return [_part_order(part) for part in parts]
+
+
+def _part_order(part: str) -> tuple[str, Version, str]:
+    """Name, version and text. What is no version counts as the number it begins with."""
+    number = re.search(r"\d.*", part)
+    name, text = (part[: number.start()], number[0]) if number else (part, "0")
+    try:
+        return name, Version(text), text
+    except InvalidVersion:
+        leading = re.match(r"\d+(\.\d+)*", text)
+        return name, Version(leading[0] if leading else "0"), text
 
 
 def find_version(package: str, python: str = sys.executable) -> str:

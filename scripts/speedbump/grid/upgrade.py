@@ -11,7 +11,7 @@ from speedbump.grid.known import KnownSeries, deciding_budgets, read_known
 from speedbump.grid.models import Model
 from speedbump.grid.refined import PLANNED, planned_cells
 from speedbump.grid.stack import stack_order
-from speedbump.grid.study import Study, StudyError
+from speedbump.grid.study import Protocol, Study, StudyError
 
 ROUND = 0
 """Number of the plan that keeps a check's cells, before refinement's: the full run takes up what it measured."""
@@ -57,12 +57,14 @@ def choose_check(
         chosen[name] = []
         for series, own in _by_series(cells, machine, reference).items():
             there = [cell for cell in own if (runs / reference / f"{cell_id(cell)}.parquet").exists()]
-            if any("sequence" in cell for cell in own):
+            if own[0].get("instrument") == "profile":
+                notices.append(f"{name}: profiles are in no curve: left to the full run")
+            elif any("sequence" in cell for cell in own):
                 notices.append(f"{name}: a persistent process measures its lengths together: left to the full run")
             elif series not in known or known[series].verdict == "not measured" or not there:
                 notices.append(f"{name}: {_title(own[0])} has no finished run with {reference}: left to the full run")
             else:
-                chosen[name] += _deciding_cells(known[series], there, scan[name])
+                chosen[name] += _deciding_cells(known[series], there, scan[name], study.protocol)
     if not any(chosen.values()):
         raise StudyError(f"check: {'; '.join(dict.fromkeys(notices)) or 'nothing to measure'}")
     return Check(reference, chosen, full, list(dict.fromkeys(notices)))
@@ -95,12 +97,21 @@ def _by_series(cells: list[Cell], machine: str, stack: str) -> dict[str, list[Ce
     return grouped
 
 
-def _deciding_cells(known: KnownSeries, cells: list[Cell], scan: set[str]) -> Iterator[Cell]:
-    """One cell a budget: the scan's, else one with a fixed number of requests, which is the same on every stack."""
+def _deciding_cells(known: KnownSeries, cells: list[Cell], scan: set[str], protocol: Protocol) -> Iterator[Cell]:
+    """One cell a budget: the scan's, else one with a fixed number of requests, which is the same on every stack. An
+    edge that only a probe measured is measured by the study's protocol: a probe ends by the old stack's seconds.
+    """
     first: dict[int, Cell] = {}
     for cell in sorted(cells, key=lambda cell: (cell_id(cell) not in scan, "probe" in cell, cell.get("process", 1))):
         first.setdefault(cell["n_gen"], cell)
-    return (first[n_gen] for n_gen in deciding_budgets(known.regimes, first) if n_gen in first)
+    whole = [n_gen for n_gen, cell in first.items() if "probe" not in cell]
+    for n_gen in deciding_budgets(known.regimes, whole or first):
+        if n_gen in first:
+            cell = first[n_gen]
+            if "probe" in cell:
+                cell = {**cell, "warmups": protocol.warmups, "repeats": protocol.repeats}
+                del cell["probe"]
+            yield cell
 
 
 def _title(cell: Cell) -> str:

@@ -133,6 +133,7 @@ def describe_study(
             "suggests": study.suggests,
             "machine": machine,
             "stacks": list(stacks),
+            "listed": bool(study.stacks),
             "partial": partial,
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import polars as pl
@@ -38,7 +38,8 @@ class Change:
 
     name: of the curve, without what is compared.
     titles: of the two stacks, or machines, in as few words as tell them apart.  between_stacks: of one machine.
-    neighbours: no other stack lies between the two.  newest: they are the two newest stacks of the machine.
+    neighbours: no other stack lies between the two.  newest: they are the two newest stacks of the machine, measured or
+    not.
     """
 
     old: Curve
@@ -63,10 +64,7 @@ class Change:
 
 def every_change(study: Study) -> list[Change]:
     """Of every curve, between every two stacks of a machine, and every two machines; the worst of the newest first."""
-    stacks: dict[str, set[str]] = defaultdict(set)
-    for curve in study.curves:
-        stacks[curve.row["machine"]].add(curve.row["stack"])
-    ordered = {machine: sorted(own, key=stack_order) for machine, own in stacks.items()}
+    ordered = stacks_by_machine(study)
     titles = stack_titles({curve.row["stack"] for curve in study.curves})
     curves = {curve.series: curve for curve in study.curves}
     regimes, budgets = (_by_pair(frame) for frame in (study.regime_changes, study.budget_changes.sort("n_gen")))
@@ -76,9 +74,7 @@ def every_change(study: Study) -> list[Change]:
         between_stacks = row["old_machine"] == row["new_machine"]
         places = (row["old_stack"], row["new_stack"])
         of_machine = list(pairwise(ordered[row["new_machine"]]))
-        said = {stack_titles(stacks[row["new_machine"]])[row["new_stack"]]}
-        said |= set() if between_stacks else {row["new_machine"]}
-        alike = replace(curves[row["new"]], apart=tuple(w for w in curves[row["new"]].apart if w not in said))
+        elsewhere = set() if between_stacks else {row["new_machine"]}
         found.append(
             Change(
                 curves[row["old"]],
@@ -86,7 +82,7 @@ def every_change(study: Study) -> list[Change]:
                 row,
                 regimes.get(pair, []),
                 budgets.get(pair, []),
-                alike.spoken,
+                _spoken(curves[row["new"]], elsewhere | {_own_titles(study, row["new_machine"])[row["new_stack"]]}),
                 (titles[places[0]], titles[places[1]]) if between_stacks else (row["old_machine"], row["new_machine"]),
                 between_stacks,
                 between_stacks and places in of_machine,
@@ -94,6 +90,52 @@ def every_change(study: Study) -> list[Change]:
             )
         )
     return sorted(found, key=_rank)
+
+
+def stacks_by_machine(study: Study) -> dict[str, list[str]]:
+    """Those with a curve, and those that the study measures, whether or not anything came of them; the newest last."""
+    stacks: dict[str, set[str]] = defaultdict(set)
+    for curve in study.curves:
+        stacks[curve.row["machine"]].add(curve.row["stack"])
+    if stacks.get(study.about.get("machine", "")):
+        stacks[study.about["machine"]].update(study.about.get("stacks", ()))
+    return {machine: sorted(own, key=stack_order) for machine, own in stacks.items()}
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A curve of a stack that a newer stack of its machine lacks. newest: as of a Change."""
+
+    name: str
+    machine: str
+    old_stack: str
+    new_stack: str
+    newest: bool
+
+
+def lost_curves(study: Study) -> list[Lost]:
+    """Of every two stacks of a machine the curves that were measured on the older alone."""
+    paired = {(row["old"], row["new_stack"]) for row in study.series_changes.iter_rows(named=True)}
+    found = []
+    for machine, stacks in stacks_by_machine(study).items():
+        for old, new in combinations(stacks, 2):
+            found += [
+                Lost(_spoken(curve, {_own_titles(study, machine)[old]}), machine, old, new, [old, new] == stacks[-2:])
+                for curve in study.curves
+                if (curve.row["machine"], curve.row["stack"]) == (machine, old)
+                and curve.verdict != "not measured"
+                and (curve.series, new) not in paired
+            ]
+    return found
+
+
+def _own_titles(study: Study, machine: str) -> dict[str, str]:
+    return stack_titles({curve.row["stack"] for curve in study.curves if curve.row["machine"] == machine})
+
+
+def _spoken(curve: Curve, said: set[str]) -> str:
+    """The curve's name without what is said beside it."""
+    return replace(curve, apart=tuple(words for words in curve.apart if words not in said)).spoken
 
 
 def changes_between_stacks(study: Study) -> list[Change]:

@@ -20,20 +20,33 @@ class Gate:
 
 
 def judge_upgrade(summary: Row, slower: float, pair: tuple[str, str] | None = None) -> Gate:
-    """A new slow regime, and every slow-down beyond ``slower``, that is shown (see tables.SERIES_CHANGES).
+    """A new slow regime, and every slow-down beyond ``slower``, that is shown (see tables.SERIES_CHANGES). What the
+    newer stack lacks is a doubt: a curve of the older one, or, where no pair is named, an environment not made.
 
     pair: parts of the slugs of an older and a newer stack; None: on every machine the newest stack, and the one
     before it. Raises ValueError when a named stack is none, or several, of the study's.
     """
     changes = [change for change in summary["changes"] if change["between"] == "stacks"]
+    lost = summary["lost"]
+    doubts = []
     if pair is None:
         chosen = [change for change in changes if change["newest"]]
+        lost = [curve for curve in lost if curve["newest"]]
+        doubts += [f"no environment of {message}" for message in summary["no_environment"]]
     else:
         old, new = (_stack(changes, name) for name in pair)
         chosen = [change for change in changes if (change["old_stack"], change["new_stack"]) == (old, new)]
+        lost = [curve for curve in lost if (curve["old_stack"], curve["new_stack"]) == (old, new)]
     findings = [f"{change['name']}: {text}" for change in chosen for text in _findings(change, slower)]
-    doubts = [f"{change['name']}: {change['sentence']}" for change in chosen if change["verdict"] == "can't tell"]
+    doubts += [f"{change['name']}: {change['sentence']}" for change in chosen if change["verdict"] == "can't tell"]
+    doubts += [f"{curve['name']}: not measured with {curve['new_stack']}" for curve in lost]
     return Gate(findings, doubts, len(chosen))
+
+
+def lacks_stack(summary: Row, machine: str, stack: str) -> bool:
+    """Whether the summary is of ``machine`` before it had the stack in use; one that lists its stacks has its own."""
+    known = {*summary["stacks"], *(curve["stack"] for curve in summary["curves"] if curve["machine"] == machine)}
+    return summary["machine"] == machine and not summary["listed"] and stack not in known
 
 
 def _stack(changes: list[Row], name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 import speedbump
-from speedbump.report.changes import Change, changes_between_stacks, every_change, upgrade_sentence
+from speedbump.report.changes import Change, changes_between_stacks, every_change, lost_curves, upgrade_sentence
 from speedbump.report.coverage import outcomes
 from speedbump.report.curves import SERIES_AXES, Curve
 from speedbump.report.sections.workload import judge
@@ -22,6 +22,9 @@ def summarise(study: Study) -> dict[str, Any]:
         "study": study.name,
         "title": study.title,
         "partial": study.partial,
+        "machine": study.about.get("machine"),
+        "stacks": study.about.get("stacks", []),
+        "listed": study.about.get("listed", False),
         "verdict": verdict_sentence(study.curves, study.progress if study.partial else None),
         "condition": condition(study.curves),
         "next_command": study.about.get("next_command"),
@@ -29,10 +32,12 @@ def summarise(study: Study) -> dict[str, Any]:
         "runs": {"planned": study.progress.cells, "done": study.progress.done, "outcomes": dict(outcomes(study))},
         "requests": study.requests.filter(pl.col("phase") == "measured").height,
         "faults": study.faults.height,
+        "no_environment": study.faults.filter(problem="no environment")["message"].to_list(),
         "environments": study.environments,
         "workload": [{"name": one.name, **asdict(one.estimate), "replay": one.replay} for one in judge(study)],
         "upgrade": upgrade_sentence(changes_between_stacks(study)) or None,
         "changes": [_change(change) for change in every_change(study)],
+        "lost": [asdict(lost) for lost in lost_curves(study)],
         "curves": [_curve(curve) for curve in study.curves],
     }
 

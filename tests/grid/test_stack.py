@@ -1,0 +1,26 @@
+"""Stacks in the order of their versions."""
+
+import random
+
+from speedbump.grid.stack import stack_order
+
+OLDEST_FIRST = [
+    "linux-6.1_torch-2.8.0_transformers-4.57.6",
+    "linux-6.1_torch-2.9.0.dev20250901+cu128_transformers-4.57.6",
+    "linux-6.1_torch-2.9.0.dev20250902+cu128_transformers-4.57.6",
+    "linux-6.1_torch-2.9.0rc1_transformers-4.57.6",
+    "linux-6.1_torch-2.9.0rc2_transformers-4.57.6",
+    "linux-6.1_torch-2.9.0_transformers-4.57.6",
+    "linux-6.2_torch-2.9.0_transformers-4.57.6",
+    "linux-6.2_torch-2.9.0_transformers-5.0.0.dev0",
+    "linux-6.2_torch-2.9.0_transformers-5.0.0rc1",
+    "linux-6.2_torch-2.9.0_transformers-5.0.0",
+    "linux-6.1_torch-2.9.0-odd_transformers-4.57.6",
+    "linux-6.1_torch-2.9.1_transformers-4.57.6",
+    "linux-6.1_torch-2.14.0_transformers-4.57.6",
+]
+
+
+def test_a_release_is_newer_than_what_led_to_it():
+    shuffled = random.Random(1).sample(OLDEST_FIRST, len(OLDEST_FIRST))
+    assert sorted(shuffled, key=stack_order) == OLDEST_FIRST
