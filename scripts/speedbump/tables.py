@@ -500,7 +500,7 @@ PREDICTIONS = Table(
         _f("need_high_gib", "the same at onset_high", "GiB"),
         _s("outcome", "hit, miss, can't tell, or not predicted"),
         _s("why", "what the outcome rests on"),
-        _i("fitted_n", "onsets of this machine from which its own threshold is fitted"),
+        _i("fitted_n", "onsets of this machine and stack from which their own threshold is fitted"),
         _f("fitted_low_gib", "the threshold lies above; null below two onsets, or when no single one fits", "GiB"),
         _f("fitted_high_gib", "and below", "GiB"),
     ),

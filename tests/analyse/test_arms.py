@@ -9,7 +9,7 @@ import pytest
 from speedbump.analyse.mechanism.arms import Curve, Point, find_references
 from speedbump.analyse.mechanism.mitigations import mitigation_rows
 from speedbump.analyse.mechanism.sight import Sight
-from speedbump.grid.axes import DEFAULTS
+from speedbump.grid.axes import AXES, DEFAULTS
 
 PLACE = {"machine": "m", "stack": "s", "model": "gpt2", "device": "mps"}
 
@@ -31,6 +31,14 @@ def test_the_reference_is_the_curve_that_the_study_is_around():
     assert chosen.curve.series == "instrument free_running"
     (absent,) = find_references(ARMS, {"n_prompt": 7, "instrument": "step_sync"})
     assert absent.curve.series == "plain"
+
+
+def test_every_instrument_of_a_curve_has_a_rank():
+    instruments = [
+        name for name in next(axis.values for axis in AXES if axis.name == "instrument") if name != "profile"
+    ]
+    (reference,) = find_references([*(curve(instrument=name) for name in instruments), *ARMS[1:]])
+    assert reference.curve.row["instrument"] == "step_sync"
 
 
 def test_no_reference_where_no_curve_is_plain():

@@ -80,6 +80,14 @@ def test_what_is_kept_around_a_regime_needs_one():
         place_around(read_study(content, "x.yaml"), "x.yaml", "m", "s")
 
 
+@pytest.mark.parametrize("choice", [{"at": "pair"}, {"keep": "total", "n_prompt": 3}])
+def test_budgets_are_named_or_chosen_not_both(choice):
+    with pytest.raises(
+        StudyError, match=r"x.yaml: experiments\[a\].(at|keep): chooses among the regime's budgets, and "
+    ):
+        cells_of({"name": "a", "n_gen": 8, **choice})
+
+
 def test_persistent_processes_go_through_all_budgets_and_a_replay_mixes_them():
     orders = ["ascending", "descending", "shuffled", "replay"]
     grid, _ = cells_of({"name": "life", "lifetime": "persistent", "order": orders})

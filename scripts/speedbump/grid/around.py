@@ -49,12 +49,11 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
     centre = find_centre(study.around, file, machine, stack) if study.around else None
     experiments = list(study.experiments)
     if centre:
+        own = [experiment for experiment in experiments if "n_gen" in named_axes(experiment)]
+        _refuse_choice(own, "chooses among the regime's budgets, and n_gen names others; give one of them", file)
         experiments = [_fill(experiment, centre, study.protocol.seed, file) for experiment in experiments]
     else:
-        for experiment in experiments:
-            for key in ("keep", "at"):
-                if key in experiment.model_fields_set:
-                    raise StudyError(f"{file}: experiments[{experiment.name}].{key}: needs around in the study")
+        _refuse_choice(experiments, "needs around in the study", file)
     if study.blocks:
         blocks = list(range(1, study.blocks + 1))
         experiments = [
@@ -62,6 +61,14 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
             for experiment in experiments
         ]
     return study.model_copy(update={"experiments": experiments}), centre
+
+
+def _refuse_choice(experiments: list[Experiment], why: str, file: str) -> None:
+    """Where one of them says which of the regime's budgets it takes."""
+    for experiment in experiments:
+        for key in ("keep", "at"):
+            if key in experiment.model_fields_set:
+                raise StudyError(f"{file}: experiments[{experiment.name}].{key}: {why}")
 
 
 def around_in_words(centre: Centre | None) -> list[str]:

@@ -22,7 +22,8 @@ _TOGETHER = ("lifetime", "order")
 AXES_OF_ARMS = tuple(
     axis.name for axis in AXES if axis.name not in (*NOT_IN_SERIES, *_SHARED) and axis.name not in _TOGETHER
 )
-_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory", "profile")
+_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory")
+"""Of curves, the preferred ones first; a profile is in none."""
 
 
 @dataclass(frozen=True)
