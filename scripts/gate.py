@@ -10,6 +10,7 @@ Reads the study's summary.json, so that a regression is told from a crash by the
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -27,11 +28,14 @@ def main() -> int:
             print(f"{file}: of before {stack}: run the study first, or name two stacks by --pair", file=sys.stderr)
             return 2
         gate = judge_upgrade(summary, args.slower, args.pair)
-    except (OSError, ValueError) as error:
-        print(f"{file}: {error}" if isinstance(error, json.JSONDecodeError) else error, file=sys.stderr)
+    except OSError as error:
+        print(f"{file}: {error.strerror}: run the study first, or build its report", file=sys.stderr)
         return 2
-    except (KeyError, TypeError) as error:
-        print(f"{file}: no summary of a study, or of an older Speedbump: it has no {error}", file=sys.stderr)
+    except (UnicodeDecodeError, json.JSONDecodeError, LookupError, TypeError, AttributeError):
+        print(f"{file}: not as the report writes it: build the report again", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        print(error, file=sys.stderr)
         return 2
     for line in gate.findings:
         print(f"slower: {line}")
@@ -63,7 +67,10 @@ def parse_args() -> argparse.Namespace:
         metavar=("OLD", "NEW"),
         help="stacks to compare, by a part of their names (default: the newest and the one before it)",
     )
-    return parser.parse_args()
+    args = parser.parse_args()
+    if not 1 <= args.slower < math.inf:
+        parser.error("--slower: must be a finite number of at least 1, such as 1.1")
+    return args
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ It takes a second and loads no torch. docs/mechanism.md explains the hypothesis,
 """
 
 import argparse
+import math
 import sys
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--models", type=Path, default=Path(__file__).parents[1] / "config" / "models")
     args = parser.parse_args()
-    if args.prompt < 1 or args.memory_gb <= 0:
+    if args.prompt < 1 or not 0 < args.memory_gb < math.inf:
         parser.error("--prompt and --memory-gb must be above 0")
     return args
 

@@ -18,14 +18,13 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
     """
     by_series: Mapping[str, Cell] = {series_id(cell, machine, stack): complete(cell) for cell in scan}
     try:
-        planned = json.loads(file.read_text())["cells"]
-    except (ValueError, KeyError, TypeError):
-        raise StudyError(f"{file}: is no plan; delete it, and it is made again") from None
-    return [
-        {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
-        for entry in planned
-        if entry["series"] in by_series
-    ]
+        return [
+            {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
+            for entry in json.loads(file.read_text())["cells"]
+            if entry["series"] in by_series
+        ]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        raise StudyError(f"{file}: is no plan: delete it; one of the stack in use is made again") from None
 
 
 def planned_cells(scan: Iterable[Cell], plans: Path, machine: str, stack: str, experiment: str) -> list[Cell]:

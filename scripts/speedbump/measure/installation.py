@@ -133,7 +133,7 @@ def last_word(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     if errors:
-        return errors[-1]
+        return next((line for line in reversed(errors) if not line.startswith("ResolutionImpossible")), errors[-1])
     cross = next((number for number, line in enumerate(lines) if line.startswith(("×", "error:"))), len(lines) - 1)
     return " ".join(line.strip("×╰─▶│ ") for line in lines[cross:])
 

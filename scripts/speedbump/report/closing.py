@@ -28,8 +28,9 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
             lines.append(count + repeat_command(again, configfile))
         else:
             lines.append(f"{count}{repeat_command([], configfile)} $(python scripts/list_repeats.py {folder})")
-    faults = read_table(folder / "faults.parquet", FAULTS).filter(problem="no environment")
-    for file, message in faults.select("file", "message").iter_rows():
+    faults = read_table(folder / "faults.parquet", FAULTS)
+    lines += [f"refused bundle: {message}" for message in faults.filter(problem="refused bundle")["message"]]
+    for file, message in faults.filter(problem="no environment").select("file", "message").iter_rows():
         lines.append(f"no environment of {message}; to try again: {repeat_command([file], configfile)}")
     if study["next_command"]:
         lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {study['next_command']}")
