@@ -91,6 +91,15 @@ def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
+def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path):
+    project = studied.copy(tmp_path / "project")
+    outcome = run(project, NEW)
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["plan_refinement"] > 1
+    assert outcome.jobs["measure_cell"] > DECIDING
+    assert run(project, NEW).jobs == {}
+
+
 def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studied, tmp_path):
     project = studied.copy(tmp_path / "project")
     assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
