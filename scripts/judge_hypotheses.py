@@ -2,9 +2,11 @@
 """Judge why a study's curves are slow and what makes it go away; predict onsets from the allocator's pool."""
 
 import argparse
+import json
 import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -32,7 +34,9 @@ def judge(args: argparse.Namespace) -> None:
     """Write the four tables. Raises OSError, TableError or ModelError naming the file that is missing or wrong."""
     schemas = {table.name: table for table in TABLES}
     tables = Measured(*(read_table(args.study / f"{f.name}.parquet", schemas[f.name]) for f in fields(Measured)))
-    judged = judge_study(tables.requests, tables.memory_samples, tables.series, tables.budgets, tables.regimes)
+    judged = judge_study(
+        tables.requests, tables.memory_samples, tables.series, tables.budgets, tables.regimes, read_around(args.study)
+    )
     evidence = [evidence for _, _, evidence in measured_evidence(tables)][:1]
     models = {name: model for folder in args.models for name, model in load_models(folder).items()}
     rows = prediction_rows([*evidence, published_evidence(args.reference)], models)
@@ -40,6 +44,15 @@ def judge(args: argparse.Namespace) -> None:
     write_table(judged.growth, GROWTH, args.out / "growth.parquet")
     write_table(judged.mitigations, MITIGATIONS, args.out / "mitigations.parquet")
     write_table(pl.DataFrame(rows, schema=PREDICTIONS.schema), PREDICTIONS, args.out / "predictions.parquet")
+
+
+def read_around(study: Path) -> dict[str, Any] | None:
+    """Axes of the curve that the study is around, from its study.json; None where it is around nothing."""
+    try:
+        about = json.loads((study / "study.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return about["around"]["axes"] if "around" in about else None
 
 
 def parse_args() -> argparse.Namespace:

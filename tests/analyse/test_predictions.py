@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from speedbump.analyse.claims.evidence import Evidence, Point, Regime, Series
 from speedbump.analyse.claims.published import published_evidence
+from speedbump.analyse.confidence import Interval
 from speedbump.analyse.mechanism.predictions import fit_threshold, prediction_rows
+from speedbump.grid.axes import DEFAULTS
 from speedbump.grid.models import load_models
 from speedbump.grid.onset import GIB
 
@@ -53,6 +56,27 @@ def test_what_the_hypothesis_is_not_about_is_not_predicted(published):
     assert all(
         row["kv_cache"] == "off" for row in published if row["outcome"] == "not predicted" and row["device"] == "mps"
     )
+
+
+def test_each_stack_has_a_threshold_of_its_own():
+    """One onset on each stack is no threshold, whatever both together would leave."""
+    point = Point(Interval(1.0, 0.9, 1.1), True, "normal", None, None, None, None)
+
+    def series(stack, model, onset):
+        axes = {**DEFAULTS, "model": model, "device": "mps", "instrument": "step_sync"}
+        regime = Regime(onset, onset + 64, onset - 32, onset, onset + 64, None, 9.0)
+        return Series(axes, "m3-36gb", stack, "slow regimes", None, dict.fromkeys((128, 768), point), (regime,))
+
+    medium, large = series("old", "gpt2-medium", 512), series("new", "gpt2-large", 320)
+    again = series("new", "gpt2-medium", 512)
+    models = load_models(ROOT / "config/models")
+
+    def fitted(*every):
+        rows = prediction_rows([Evidence(False, every, every)], models)
+        return {(row["stack"], row["fitted_n"]) for row in rows}
+
+    assert fitted(medium, large) == {("old", 1), ("new", 1)}
+    assert fitted(medium, large, again) == {("old", 1), ("new", 2)}
 
 
 def test_a_threshold_needs_two_onsets_that_agree():

@@ -80,6 +80,14 @@ def test_what_is_kept_around_a_regime_needs_one():
         place_around(read_study(content, "x.yaml"), "x.yaml", "m", "s")
 
 
+@pytest.mark.parametrize("choice", [{"at": "pair"}, {"keep": "total", "n_prompt": 3}])
+def test_budgets_are_named_or_chosen_not_both(choice):
+    with pytest.raises(
+        StudyError, match=r"x.yaml: experiments\[a\].(at|keep): chooses among the regime's budgets, and "
+    ):
+        cells_of({"name": "a", "n_gen": 8, **choice})
+
+
 def test_persistent_processes_go_through_all_budgets_and_a_replay_mixes_them():
     orders = ["ascending", "descending", "shuffled", "replay"]
     grid, _ = cells_of({"name": "life", "lifetime": "persistent", "order": orders})
@@ -114,6 +122,18 @@ def test_the_worst_regime_that_a_scan_found_here_on_this_stack(tmp_path):
     assert set(centre.slow) == {n for n in centre.budgets if 100 <= n <= 163}
     assert all(n % GRID == 0 for n in set(centre.budgets) - {32, 99, 100, 163, 164, 250})
     assert [cell["n_gen"] for cell in grid.cells["a"]] == centre.budgets
+
+
+def test_only_a_plain_curve_is_one_to_compare_arms_with(tmp_path):
+    eager, persistent = {"attention": "eager"}, {"lifetime": "persistent", "order": "descending"}
+    around = write_summary(
+        tmp_path / "scan", curve(slowdown=90.0, **eager), curve(slowdown=80.0, **persistent), curve(n_prompt=4)
+    )
+    _, centre = cells_of({"name": "a"}, around=around)
+    assert centre.axes == {"model": "tiny", "device": "cpu", "n_prompt": 4, "instrument": "step_sync"}
+    none = write_summary(tmp_path / "none", curve(**eager), curve(**persistent), curve(machine="other"))
+    with pytest.raises(StudyError, match=r"x.yaml: around.study: no .* leaves attention, lifetime, order at the def"):
+        cells_of({"name": "a"}, around=none)
 
 
 def test_without_a_regime_a_few_budgets_are_spread(tmp_path):
@@ -167,7 +187,7 @@ def test_a_watermark_that_the_allocator_would_refuse(mark):
         cells_of({"name": "a", "watermark": mark})
 
 
-@pytest.mark.parametrize("axes", [{}, {"harness": "generate", "instrument": "free_running"}, {"harness": "litserve"}])
+@pytest.mark.parametrize("axes", [{}, {"instrument": "free_running"}, {"batch": 2, "n_prompt": 3}])
 @pytest.mark.parametrize("device", ["cpu", "mps", "cuda"])
 def test_the_mechanism_study_fits_whatever_a_scan_found(tmp_path, axes, device):
     content = yaml.safe_load((ROOT / "config" / "mechanism.yaml").read_text())

@@ -7,7 +7,7 @@ import pytest
 
 from speedbump.grid.models import load_model
 from speedbump.grid.study import Limits
-from speedbump.measure import process, supervisor
+from speedbump.measure import guard, process, supervisor
 from speedbump.tables import REQUESTS, read_table
 
 MODEL = load_model(Path(__file__).parents[1] / "models" / "tiny.yaml")
@@ -66,6 +66,17 @@ def test_the_memory_guard_stops_a_request_and_keeps_its_time(measure, monkeypatc
     assert rows["lower_bound"].to_list() == [False, True, False]
     assert rows["e2e_s"][1] > 0
     assert rows["message"][1] == "stopped by the memory guard: swap grew by 9.0 GiB, the limit is 4"
+
+
+def test_the_guard_counts_what_all_processes_of_a_cell_swap_out(measure, monkeypatch, tmp_path):
+    started = tmp_path / "started"
+    started.touch()
+    for module in (guard, supervisor):
+        monkeypatch.setattr(module, "swap_used_bytes", lambda: 3 * guard.GIB * len(started.read_text()))
+    begin = f"with open({str(started)!r}, 'a') as file:\n    file.write('x')\n"
+    stay = "if json.loads(sys.stdin.readline())['stays']:\n    report('done')\ntime.sleep(600)"
+    rows = measure(begin + stay, Limits(cell_limit_s=20), predecessor="running")
+    assert rows["message"][1] == "stopped by the memory guard: swap grew by 6.0 GiB, the limit is 4"
 
 
 def test_the_request_limit_stops_a_request_and_keeps_its_time(measure):

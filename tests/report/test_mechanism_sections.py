@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 from building import build
-from simulated import Line, Slow, simulate
+from simulated import MACHINE, Line, Slow, simulate
 from test_sections import sections
 
 from speedbump.report.sections import prediction, profiles
@@ -63,6 +63,32 @@ def test_what_explains_it(tmp_path, verdicts, finding):
     assert [row[1] for row in section.table.rows] == list(verdicts.values())
     ((_, predictions),) = section.folded
     assert predictions.rows[0][2] == "9.00 (8.00 to 10.0); a slow length; reference"
+
+
+def test_of_several_stacks_the_newest_s_worst_curve_is_the_title(tmp_path):
+    newest, older = "macos-14.8_torch-2.10.0_transformers-4.57.6", "macos-14.8_torch-2.9.0_transformers-4.57.6"
+    lines = [
+        Line(slow=(Slow(512, 512, 30.0),), stack=older),
+        Line(slow=(Slow(512, 512, 4.0),), stack=newest),
+        Line(model="gpt2-large", slow=(Slow(512, 512, 6.0),), stack=newest),
+        Line(slow=(Slow(512, 512, 40.0),), stack=newest, machine="another"),
+    ]
+    study = read_study(simulate(tmp_path, lines, machine=MACHINE))
+    series = sorted(curve.series for curve in study.curves)
+    reasons = [hypothesis(name, "supported", series=one) for one in series for name in ("H1", "H3")]
+    helps = [{**mitigation("kv_cache", "static", 1, 1.1, 1.0), "reference": one} for one in series]
+    write_table(pl.DataFrame(reasons, schema=HYPOTHESES.schema), HYPOTHESES, tmp_path / "hypotheses.parquet")
+    write_table(pl.DataFrame(helps, schema=MITIGATIONS.schema), MITIGATIONS, tmp_path / "mitigations.parquet")
+    found = sections(read_study(tmp_path))
+    names = [
+        f"GPT-2 Large on MPS ({MACHINE}, torch 2.10.0)",
+        f"GPT-2 Medium on MPS ({MACHINE}, torch 2.10.0)",
+        f"GPT-2 Medium on MPS ({MACHINE}, torch 2.9.0)",
+        "GPT-2 Medium on MPS (another)",
+    ]
+    assert found["mechanism"].finding.startswith(f"Why {names[0]} is slow")
+    assert list(dict.fromkeys(row[1] for row in found["mechanism"].table.rows)) == names
+    assert [figure.heading for figure in found["mitigations"].figures] == names
 
 
 def test_a_curve_that_may_not_be_slow_has_no_explanation(tmp_path):

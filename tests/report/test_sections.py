@@ -102,9 +102,12 @@ def test_prefill_share_of_a_smooth_curve(tmp_path: Path) -> None:
 def test_whose_time_it_is_on_cuda(tmp_path: Path) -> None:
     host = Line(device="cuda", per_token_s=0.009)
     graph = Line(device="cuda", per_token_s=0.002, axes={"kv_cache": "static", "compile": "cuda_graph"})
-    lead = sections(study_of(tmp_path / "both", host, graph))["phases"].lead
+    off = Line(device="cuda", per_token_s=0.05, axes={"kv_cache": "off"})
+    lead = sections(study_of(tmp_path / "both", host, graph, off))["phases"].lead
     assert "the host’s Python starts every kernel of a step" in lead
-    assert re.search(r"A step of GPT-2 Medium takes [\d.]+ to [\d.]+ ms; as one CUDA graph it takes", lead)
+    span = re.search(r"A step of GPT-2 Medium takes [\d.]+ to ([\d.]+) ms; as one CUDA graph it takes", lead)
+    assert span
+    assert float(span[1]) < 20, "without the curve whose cache is off"
     assert "CUDA graph" not in sections(study_of(tmp_path / "host", host))["phases"].lead
     assert "Python" not in sections(study_of(tmp_path / "mps", Line(), graph))["phases"].lead
 

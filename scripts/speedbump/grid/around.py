@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES
+from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES, unplain_axes
 from speedbump.grid.known import N_NORMAL, KnownSeries, deciding_budgets, read_known
 from speedbump.grid.study import Around, Axes, Experiment, Study, StudyError, named_axes
 
@@ -49,12 +49,11 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
     centre = find_centre(study.around, file, machine, stack) if study.around else None
     experiments = list(study.experiments)
     if centre:
+        own = [experiment for experiment in experiments if "n_gen" in named_axes(experiment)]
+        _refuse_choice(own, "chooses among the regime's budgets, and n_gen names others; give one of them", file)
         experiments = [_fill(experiment, centre, study.protocol.seed, file) for experiment in experiments]
     else:
-        for experiment in experiments:
-            for key in ("keep", "at"):
-                if key in experiment.model_fields_set:
-                    raise StudyError(f"{file}: experiments[{experiment.name}].{key}: needs around in the study")
+        _refuse_choice(experiments, "needs around in the study", file)
     if study.blocks:
         blocks = list(range(1, study.blocks + 1))
         experiments = [
@@ -62,6 +61,14 @@ def place_around(study: Study, file: str, machine: str, stack: str) -> tuple[Stu
             for experiment in experiments
         ]
     return study.model_copy(update={"experiments": experiments}), centre
+
+
+def _refuse_choice(experiments: list[Experiment], why: str, file: str) -> None:
+    """Where one of them says which of the regime's budgets it takes."""
+    for experiment in experiments:
+        for key in ("keep", "at"):
+            if key in experiment.model_fields_set:
+                raise StudyError(f"{file}: experiments[{experiment.name}].{key}: {why}")
 
 
 def around_in_words(centre: Centre | None) -> list[str]:
@@ -79,7 +86,7 @@ def _listed(budgets: list[int]) -> str:
 
 
 def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
-    """The regime that the study names, or that the named study found here; the worst, where it found several.
+    """The regime that the study names, or that the named study found here in a plain curve; the worst of several.
 
     Without a regime its curve of the machine counts, with a few budgets spread over it. Raises StudyError.
     """
@@ -93,11 +100,18 @@ def find_centre(around: Around, file: str, machine: str, stack: str) -> Centre:
     except StudyError as error:
         raise StudyError(f"{file}: around.study: {error}") from None
     here = [series for series in known if series.machine == machine]
-    here = [series for series in here if series.stack == stack] or here
     here = [series for series in here if series.lengths_measured.n_gen_max]
     if not here:
         raise StudyError(f"{file}: around.study: {around.study} has no curve of this machine: run it here first")
-    chosen = max(here, key=lambda series: max((regime.slowdown for regime in series.regimes), default=0.0))
+    plain = [series for series in here if not unplain_axes(series.axes)]
+    if not plain:
+        named = sorted({name for series in here for name in unplain_axes(series.axes)})
+        raise StudyError(
+            f"{file}: around.study: no curve of this machine in {around.study} leaves {', '.join(named)} at the "
+            "default: arms are compared with one that does"
+        )
+    plain = [series for series in plain if series.stack == stack] or plain
+    chosen = max(plain, key=lambda series: max((regime.slowdown for regime in series.regimes), default=0.0))
     return _centre_of(chosen, around)
 
 

@@ -1,7 +1,9 @@
 """The axes of a cell: their order, defaults and allowed values. The one place that lists them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 REST = re.compile(r"rest_(\d+(?:\.\d+)?)s")
 WATERMARK = re.compile(r"(high|low)_(\d+(?:\.\d+)?)")
@@ -78,3 +80,12 @@ DEFAULTS = {axis.name: axis.default for axis in AXES}
 PROTOCOL_FIELDS = ("warmups", "repeats", "seed")
 NOT_IN_SERIES = frozenset({"n_gen", "process", *PROTOCOL_FIELDS})
 """What may differ between the cells of one series."""
+
+FREE_WHEN_PLAIN = frozenset({"model", "weights", "device", "batch", "n_prompt", "instrument", "dtype"})
+"""Axes in which a plain curve may have any value."""
+
+
+def unplain_axes(axes: Mapping[str, Any]) -> list[str]:
+    """Axes of a series that keep it from being plain: a curve to which arms are compared has the others' defaults."""
+    told = (name for name in DEFAULTS if name not in NOT_IN_SERIES | FREE_WHEN_PLAIN)
+    return [name for name in told if axes.get(name, DEFAULTS[name]) != DEFAULTS[name]]

@@ -48,6 +48,14 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
+class Since:
+    """When a cell began, by the monotonic clock, and the swap then in use on the whole machine."""
+
+    start_s: float
+    swap_bytes: int
+
+
+@dataclass(frozen=True)
 class Run:
     """A worker's record, the devices it held, the machine before and after it, and the last line it printed."""
 
@@ -151,18 +159,21 @@ def run_worker(
         record, last_line = Record(), ""
         if shortage := why_no_room(cell, limits):
             record.ending = Ending("out_of_memory", shortage)
+        since = Since(time.monotonic(), swap_used_bytes())
         try:
             with ExitStack() as beside:
                 companions: dict[str, Worker] = {}
                 for name, its_task in companions_of(cell, task, plan):
                     if record.ending is None:
                         companion = beside.enter_context(start_worker(python, its_task, held.descriptors, variables))
-                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions)
+                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions, since)
                         companions[name] = companion
                         record.ending = _of_companion(name, ready.ending)
                 if record.ending is None:
                     with start_worker(python, task, held.descriptors, variables, log) as worker:
-                        record = watch(worker, cell, limits, out.parent, is_wanted, progress.show_request, companions)
+                        record = watch(
+                            worker, cell, limits, out.parent, is_wanted, progress.show_request, companions, since
+                        )
                         last_line = worker.last_line()
         except StartError as error:
             raise RefusedError(str(error)) from error
@@ -217,17 +228,18 @@ def watch(
     is_wanted: Callable[[], bool],
     show_request: Callable[[int], None],
     companions: Mapping[str, Worker],
+    since: Since,
 ) -> Record:
     """Listen to the worker until it is done or dead, and kill it where a limit is passed.
 
     folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
     companions: processes without which the cell is not what it says, by what they are called.
+    since: of the cell, before the first of its processes: its limits are over all of them.
     """
     record = Record()
     stops_s = (cell.get("request_limit_s"), (cell.get("probe") or {}).get("stop_at_s"))
     request_limit_s = min((stop_s for stop_s in stops_s if stop_s is not None), default=float("inf"))
-    swap_before_bytes = swap_used_bytes()
-    cell_start_s = request_start_s = time.monotonic()
+    request_start_s = time.monotonic()
     in_flight = False
     while not worker.ended and not record.done and record.ending is None:
         for event in worker.read_events(POLL_S):
@@ -243,9 +255,9 @@ def watch(
             raise RefusedError("the process that asked for this cell is gone")
         if elapsed_s is not None and elapsed_s > request_limit_s:
             record.ending = Ending("stopped", f"stopped by the request limit of {request_limit_s:g} s", elapsed_s)
-        elif now_s - cell_start_s > limits.cell_limit_s:
+        elif now_s - since.start_s > limits.cell_limit_s:
             record.ending = Ending("timed_out", f"the cell's limit of {limits.cell_limit_s:g} s passed")
-        elif not record.done and (breach := breach_of(limits.guard, swap_before_bytes, folder)):
+        elif not record.done and (breach := breach_of(limits.guard, since.swap_bytes, folder)):
             record.ending = Ending("stopped", f"stopped by the memory guard: {breach}", elapsed_s)
         elif not record.done and (ended := [name for name, other in companions.items() if _has_ended(other)]):
             record.ending = Ending("killed", f"the {ended[0]} ended while the cell was measured")

@@ -1,7 +1,7 @@
 """Curves: a series with its name for readers, its lengths and its slow regimes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,7 +100,11 @@ class Curve:
 
 def spoken_without(curve: Curve, prefix: str | None) -> str:
     """The curve's name for sentences without the words that begin with ``prefix``, for curves that share the rest."""
-    apart = [word for word in curve.apart if prefix is None or not word.startswith(prefix)]
+    return spoken(curve, [word for word in curve.apart if prefix is None or not word.startswith(prefix)])
+
+
+def spoken(curve: Curve, apart: Sequence[str]) -> str:
+    """The curve's name for sentences with these words to tell it apart."""
     place = "the CPU" if curve.device == "CPU" else curve.device
     return f"{curve.model} on {place}" + (f" ({', '.join(apart)})" if apart else "")
 
@@ -136,23 +140,28 @@ def make_curves(
 def words_apart(rows: list[dict[str, Any]]) -> dict[str, tuple[str, ...]]:
     """For each series, how it differs from the study's usual conditions, model and device aside."""
     usual = usual_values(rows)
-    machines = sorted({row["machine"] for row in rows})
-    stacks = {
-        machine: stack_titles({row["stack"] for row in rows if row["machine"] == machine}) for machine in machines
-    }
+    places = place_words(rows)
     words = {}
     for row in rows:
         parts = [axis_words(axis, row[axis]) for axis, value in usual.items() if row[axis] != value]
-        own = stacks[row["machine"]]
-        parts += [row["machine"]] if len(machines) > 1 else []
-        parts += [own[row["stack"]]] if len(own) > 1 else []
-        words[row["series"]] = tuple(parts)
+        words[row["series"]] = (*parts, *places[row["machine"], row["stack"]])
     names = {row["series"]: (row["model"], row["device"], words[row["series"]]) for row in rows}
     shared = {name for name, count in Counter(names.values()).items() if count > 1}
     return {
         series: (*parts, series.rpartition(".")[2]) if names[series] in shared else parts
         for series, parts in words.items()
     }
+
+
+def place_words(rows: list[dict[str, Any]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """For each machine and stack, what tells it from the study's others: the machine's slug, ``torch 2.8.0``."""
+    machines = sorted({row["machine"] for row in rows})
+    words = {}
+    for machine in machines:
+        titles = stack_titles({row["stack"] for row in rows if row["machine"] == machine})
+        for stack, title in titles.items():
+            words[machine, stack] = (*([machine] if len(machines) > 1 else []), *([title] if len(titles) > 1 else []))
+    return words
 
 
 def usual_values(rows: list[dict[str, Any]]) -> dict[str, Any]:

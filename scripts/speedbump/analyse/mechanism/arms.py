@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES, REST
+from speedbump.grid.axes import AXES, NOT_IN_SERIES, REST, unplain_axes
 
 Row = dict[str, Any]
 
 _SHARED = ("machine", "stack", "model", "weights", "device", "batch")
 """What a reference and its arms have in common."""
 _FREE = ("n_prompt", "instrument", "dtype")
-"""Axes in which a reference may have any value."""
+"""In what plain curves of one group may differ."""
 _TELLING_NOTHING = ("instrument", "harness", "n_prompt", "dtype")
 """Arms along these alone make no mechanism study."""
 _TOGETHER = ("lifetime", "order")
@@ -22,7 +22,8 @@ _TOGETHER = ("lifetime", "order")
 AXES_OF_ARMS = tuple(
     axis.name for axis in AXES if axis.name not in (*NOT_IN_SERIES, *_SHARED) and axis.name not in _TOGETHER
 )
-_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory", "profile")
+_INSTRUMENTS = ("step_sync", "free_running", "per_step", "memory")
+"""Of curves, the preferred ones first; a profile is in none."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Arm:
-    """A curve that differs from the reference in ``axis`` alone, where it has ``value``."""
+    """A curve that differs from ``base`` in ``axis`` alone, where it has ``value``.
+
+    base: the reference, or its like with the arm's instrument, where the harness could not be observed as it was.
+    """
 
     axis: str
     value: str
     curve: Curve
+    base: Curve
 
     @property
     def priced(self) -> bool:
@@ -118,42 +123,50 @@ def read_curves(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFra
     ]
 
 
-def find_references(curves: Iterable[Curve]) -> list[Reference]:
-    """For each model, device, machine and stack, the plain curve with the most arms; none where no arm says anything of
-    the cause. A plain curve has every axis at its default, but for prompt, instrument and dtype.
+def find_references(curves: Iterable[Curve], around: Row | None = None) -> list[Reference]:
+    """For each model, device, machine and stack, the plain curve that the study is around, else that with the most
+    arms; none where no arm says anything of the cause.
+
+    around: axes of the curve that the study is around, where it is around one.
     """
+    chosen = {name: value for name, value in (around or {}).items() if name in _FREE}
     groups: dict[tuple[Any, ...], list[Curve]] = {}
     for curve in curves:
         groups.setdefault(tuple(curve.row[name] for name in _SHARED), []).append(curve)
     found = []
     for group in groups.values():
-        candidates = [Reference(curve, _arms(curve, group)) for curve in group if _is_plain(curve)]
-        best = max(candidates, key=_rank, default=None)
+        candidates = [Reference(curve, _arms(curve, group)) for curve in group if not unplain_axes(curve.row)]
+        best = max(candidates, key=lambda reference: _rank(reference, chosen), default=None)
         if best and any(arm.axis not in _TELLING_NOTHING for arm in best.arms):
             found.append(best)
     return found
 
 
-def _rank(reference: Reference) -> tuple[int, bool, int]:
-    curve = reference.curve
-    return len(reference.arms), bool(curve.regimes), -_INSTRUMENTS.index(curve.row["instrument"])
-
-
-def _is_plain(curve: Curve) -> bool:
-    return all(curve.row[name] == DEFAULTS[name] for name in (*AXES_OF_ARMS, *_TOGETHER) if name not in _FREE)
+def _rank(reference: Reference, chosen: Row) -> tuple[bool, int, bool, int]:
+    row = reference.curve.row
+    is_chosen = all(row[name] == value for name, value in chosen.items())
+    return is_chosen, len(reference.arms), bool(reference.curve.regimes), -_INSTRUMENTS.index(row["instrument"])
 
 
 def _arms(reference: Curve, group: Iterable[Curve]) -> tuple[Arm, ...]:
+    apart = [(curve, _axes_apart(curve, reference)) for curve in group]
+    alike = {curve.row["instrument"]: curve for curve, axes in apart if axes == ["instrument"]}
     found = []
-    for curve in group:
-        axes = [name for name in AXES_OF_ARMS if curve.row[name] != reference.row[name]]
-        if "compile" in axes and curve.row["kv_cache"] == "static":
-            axes.remove("kv_cache")  # what is compiled has a cache of fixed size
-        persistent = curve.row["lifetime"] != "fresh"
-        if len(axes) + persistent == 1:
-            axis, value = ("order", curve.row["order"]) if persistent else (axes[0], str(curve.row[axes[0]]))
-            found.append(Arm(axis, value, curve))
+    for curve, axes in apart:
+        base = reference
+        if axes == ["instrument", "harness"] and curve.row["instrument"] in alike:
+            base = alike[curve.row["instrument"]]
+            axes = ["harness"]
+        if len(axes) == 1:
+            found.append(Arm(axes[0], str(curve.row[axes[0]]), curve, base))
     return tuple(sorted(found, key=lambda arm: ((*AXES_OF_ARMS, "order").index(arm.axis), arm.value)))
+
+
+def _axes_apart(curve: Curve, reference: Curve) -> list[str]:
+    axes = [name for name in AXES_OF_ARMS if curve.row[name] != reference.row[name]]
+    if "compile" in axes and curve.row["kv_cache"] == "static":
+        axes.remove("kv_cache")  # what is compiled has a cache of fixed size
+    return axes if curve.row["lifetime"] == "fresh" else [*axes, "order"]
 
 
 def _point(row: Row) -> Point:

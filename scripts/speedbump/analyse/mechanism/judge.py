@@ -28,13 +28,21 @@ class Judgement:
 
 
 def judge_study(
-    requests: pl.DataFrame, samples: pl.DataFrame, series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame
+    requests: pl.DataFrame,
+    samples: pl.DataFrame,
+    series: pl.DataFrame,
+    budgets: pl.DataFrame,
+    regimes: pl.DataFrame,
+    around: Row | None = None,
 ) -> Judgement:
-    """Judge every reference curve that has an arm; empty tables where none has."""
+    """Judge every reference curve that has an arm; empty tables where none has.
+
+    around: axes of the curve that the study is around, where it is around one.
+    """
     hypotheses: list[Row] = []
     growth: list[Row] = []
     mitigations: list[Row] = []
-    for sight in sights(requests, samples, series, budgets, regimes):
+    for sight in sights(requests, samples, series, budgets, regimes, around):
         hypotheses += _rows(sight)
         growth += growth_rows(sight)
         mitigations += mitigation_rows(sight)
@@ -46,11 +54,16 @@ def judge_study(
 
 
 def sights(
-    requests: pl.DataFrame, samples: pl.DataFrame, series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame
+    requests: pl.DataFrame,
+    samples: pl.DataFrame,
+    series: pl.DataFrame,
+    budgets: pl.DataFrame,
+    regimes: pl.DataFrame,
+    around: Row | None = None,
 ) -> list[Sight]:
-    """Every reference with the requests and samples that belong to it."""
+    """Every reference with the requests and samples that belong to it; arguments as for judge_study."""
     found = []
-    for reference in find_references(read_curves(series, budgets, regimes)):
+    for reference in find_references(read_curves(series, budgets, regimes), around):
         own = [reference.curve.series, *(arm.curve.series for arm in reference.arms)]
         found.append(Sight(reference, *(table.filter(pl.col("series").is_in(own)) for table in (requests, samples))))
     return found

@@ -1,11 +1,12 @@
 """What each arm does for a user: its slow-down inside the regime, its price outside."""
 
 import math
+from statistics import fmean
 from typing import Any
 
 from speedbump.analyse.confidence import Interval
 from speedbump.analyse.mechanism.arms import Arm
-from speedbump.analyse.mechanism.effects import Effect
+from speedbump.analyse.mechanism.effects import Effect, slow_downs
 from speedbump.analyse.mechanism.sight import Sight
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ def mitigation_rows(sight: Sight) -> list[Row]:
 
 def _row(sight: Sight, arm: Arm, effect: Effect) -> Row:
     curve = sight.reference.curve
-    usual = math.exp(sight.usual) if sight.slow else None
+    slow = slow_downs(arm.base)
     return {
         "machine": curve.row["machine"],
         "stack": curve.row["stack"],
@@ -29,13 +30,13 @@ def _row(sight: Sight, arm: Arm, effect: Effect) -> Row:
         "series": arm.curve.series,
         "axis": arm.axis,
         "value": arm.value,
-        "reference_slowdown": usual,
+        "reference_slowdown": math.exp(fmean(slow.values())) if slow else None,
         **_columns("slowdown", effect.slowdown),
         **_columns("inside", effect.inside),
         **_columns("price", effect.outside),
         "n_inside": effect.n_inside,
         "n_outside": effect.n_outside,
-        "lower_bound": any(arm.curve.points[n].bound for n in sight.slow if n in arm.curve.points),
+        "lower_bound": any(arm.curve.points[n].bound for n in slow if n in arm.curve.points),
     }
 
 

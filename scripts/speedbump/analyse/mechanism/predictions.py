@@ -43,17 +43,20 @@ class _Seen:
 
 
 def prediction_rows(evidence: Iterable[Evidence], models: Mapping[str, Model]) -> list[Row]:
-    """Rows of tables.PREDICTIONS, of each series that the hypothesis is about and of each that it is not."""
+    """Rows of tables.PREDICTIONS, of each series that the hypothesis is about and of each that it is not.
+
+    A threshold is fitted to the onsets of one machine and stack: another stack's allocator may have another.
+    """
     rows: list[Row] = []
     for part in evidence:
         origin = "published" if part.published else "measured"
-        for machine in sorted({series.machine for series in part.everywhere}):
-            own = [series for series in part.everywhere if series.machine == machine]
-            rows += [{"origin": origin, "machine": machine, **row} for row in _machine_rows(own, models)]
+        for machine, stack in sorted({(series.machine, series.stack) for series in part.everywhere}):
+            own = [series for series in part.everywhere if (series.machine, series.stack) == (machine, stack)]
+            rows += [{"origin": origin, "machine": machine, **row} for row in _rows_of_stack(own, models)]
     return rows
 
 
-def _machine_rows(every: list[Series], models: Mapping[str, Model]) -> list[Row]:
+def _rows_of_stack(every: list[Series], models: Mapping[str, Model]) -> list[Row]:
     gigabytes = memory_gb(every[0].machine)
     seen = [(series, _see(series, models)) for series in every]
     fitted = fit_threshold([(known.configuration, known.needs) for _, known in seen if known])
@@ -137,7 +140,7 @@ def _is_hit(known: _Seen, last_normal: int, first_slow: int | None, longest: int
 
 
 def fit_threshold(needs: Iterable[tuple[tuple[Any, ...], Needs]]) -> Row:
-    """The threshold in GiB that a machine's own onsets leave, once there are two or more: fitted_low_gib and
+    """The threshold in GiB that the onsets of a machine and stack leave, once there are two or more: fitted_low_gib and
     fitted_high_gib, and fitted_n onsets; null where no single threshold fits.
 
     needs: by configuration, bytes at the last normal and at the first slow budget; infinite where none was slow.

@@ -54,7 +54,7 @@ class Sight:
     @cached_property
     def effects(self) -> dict[str, Effect]:
         """Every arm's effect, by series."""
-        return {arm.curve.series: effect_of(arm.curve, self.reference.curve, arm.priced) for arm in self.reference.arms}
+        return {arm.curve.series: effect_of(arm.curve, arm.base, arm.priced) for arm in self.reference.arms}
 
     @cached_property
     def slow(self) -> dict[int, float]:

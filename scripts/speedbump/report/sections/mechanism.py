@@ -1,11 +1,14 @@
 """Why it is slow: a verdict on every hypothesis, and what it rests on."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import polars as pl
 
 from speedbump.analyse.mechanism.rules import CANNOT_TELL, CONTRADICTED, NOTHING, RULE, SUPPORTED, explaining
+from speedbump.grid.stack import stack_order
 from speedbump.report.charts import Drawing, Rows
+from speedbump.report.curves import place_words, spoken
 from speedbump.report.published import Published
 from speedbump.report.section import Section, Table
 from speedbump.report.study import Study
@@ -48,22 +51,34 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     """The verdicts, every prediction behind them, and how memory grows."""
     if study.hypotheses.is_empty():
         return EMPTY
-    references = study.hypotheses["series"].unique(maintain_order=True).to_list()
-    several = len(references) > 1
+    references = in_order(study, study.hypotheses["series"])
     return Section(
         anchor="mechanism",
         nav="Why",
         finding=mechanism_finding(study, references[0]),
         lead=f"{RULE} What each hypothesis says, and each rule, is explained in docs/mechanism.md.",
         caption="A verdict is about what this study measured on this machine, and no more.",
-        table=_verdicts(study, several),
+        table=_verdicts(study, references),
         open=True,
         folded=[
-            ("Every prediction, and what was seen", _predictions(study, several)),
-            *([("How memory grows", _growth(study, several))] if not study.growth.is_empty() else []),
+            ("Every prediction, and what was seen", _predictions(study, references)),
+            *([("How memory grows", _growth(study, references))] if not study.growth.is_empty() else []),
         ],
         file="hypotheses",
     )
+
+
+def in_order(study: Study, series: Iterable[str]) -> list[str]:
+    """Reference curves, each once: this machine's first, of it the newest stack's, of that the worst."""
+    wanted = set(series)
+    worst_first = [curve.row for curve in study.curves if curve.series in wanted]
+    newest_first = sorted(worst_first, key=lambda row: stack_order(row["stack"]), reverse=True)
+    rows = sorted(newest_first, key=lambda row: bool(row["machine"] != study.about.get("machine")))
+    return [row["series"] for row in rows]
+
+
+def _by(references: list[str], table: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([table.clear(), *(table.filter(pl.col("series") == series) for series in references)])
 
 
 def mechanism_finding(study: Study, series: str) -> str:
@@ -85,40 +100,43 @@ def mechanism_finding(study: Study, series: str) -> str:
 
 
 def curve_name(study: Study, series: str) -> str:
-    """``GPT-2 Medium on MPS``."""
-    found = next((curve for curve in study.curves if curve.series == series), None)
-    return f"{found.model} on {'the CPU' if found.device == 'CPU' else found.device}" if found else series
+    """``GPT-2 Medium on MPS``, with the stack (``(torch 2.8.0)``) and the machine where the study has several."""
+    found = next(curve for curve in study.curves if curve.series == series)
+    apart = place_words(study.series.select("machine", "stack").unique().to_dicts())[
+        found.row["machine"], found.row["stack"]
+    ]
+    return spoken(found, apart)
 
 
-def _verdicts(study: Study, several: bool) -> Table:
-    own = study.hypotheses.unique(["series", "hypothesis"], maintain_order=True)
+def _verdicts(study: Study, references: list[str]) -> Table:
+    own = _by(references, study.hypotheses).unique(["series", "hypothesis"], maintain_order=True)
     rows = [
         (
             f"{row['hypothesis']}. {row['statement']}",
-            *([curve_name(study, row["series"])] if several else []),
+            *([curve_name(study, row["series"])] if len(references) > 1 else []),
             row["verdict"],
             sentence(prose(row["why"])) if row["why"] else "",
         )
         for row in own.to_dicts()
     ]
-    where = ["Curve"] if several else []
+    where = ["Curve"] if len(references) > 1 else []
     return Table(("Hypothesis", *where, "Verdict", "Why"), rows, icons=ICONS)
 
 
-def _predictions(study: Study, several: bool) -> Table:
+def _predictions(study: Study, references: list[str]) -> Table:
     rows = [
         (
             f"{row['hypothesis']}: {row['prediction']}",
-            *([curve_name(study, row["series"])] if several else []),
+            *([curve_name(study, row["series"])] if len(references) > 1 else []),
             row["outcome"],
             _seen(row),
             row["expected"],
             row["against"] or "nothing",
             "yes" if row["needed"] else "",
         )
-        for row in study.hypotheses.to_dicts()
+        for row in _by(references, study.hypotheses).to_dicts()
     ]
-    where = ["Curve"] if several else []
+    where = ["Curve"] if len(references) > 1 else []
     columns = ("Prediction", *where, "Outcome", "Seen", "Agrees", "Contradicts", "Needed")
     return Table(columns, rows, icons=OUTCOMES)
 
@@ -137,11 +155,11 @@ def _signed(value: float) -> str:
     return f"−{digits(-value)}" if value < 0 and digits(-value) != "0" else digits(abs(value))
 
 
-def _growth(study: Study, several: bool) -> Table:
+def _growth(study: Study, references: list[str]) -> Table:
     rows = [
         (
             COUNTERS[row["counter"]],
-            *([curve_name(study, row["series"])] if several else []),
+            *([curve_name(study, row["series"])] if len(references) > 1 else []),
             {"length": "output length", "requests": "requests of a process", "steps": "time within a request"}[
                 row["over"]
             ],
@@ -150,9 +168,9 @@ def _growth(study: Study, several: bool) -> Table:
             gigabytes(row["change_bytes"]),
             row["n"],
         )
-        for row in study.growth.to_dicts()
+        for row in _by(references, study.growth).to_dicts()
     ]
-    where = ["Curve"] if several else []
+    where = ["Curve"] if len(references) > 1 else []
     columns = ("Counter", *where, "Over", "Growth", "Power (95 %)", "Change", "Values")
     caption = (
         "Power of x in a + c·x^power, a and c not negative: 1 is linear, 2 quadratic. Lengths up to the last slow one."

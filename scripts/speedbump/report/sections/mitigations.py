@@ -10,7 +10,7 @@ from speedbump.report.layers import chart_of, tip
 from speedbump.report.points import short
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table
-from speedbump.report.sections.mechanism import curve_name
+from speedbump.report.sections.mechanism import curve_name, in_order
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, colour, log_range
 from speedbump.report.words import interval, plural, times
@@ -29,12 +29,12 @@ Row = dict[str, Any]
 
 
 def changes(study: Study) -> dict[str, list[Row]]:
-    """By reference curve, the arms that a user can choose, in order."""
-    found: dict[str, list[Row]] = {}
-    for row in study.mitigations.sort("reference", "rank").to_dicts():
+    """By reference curve, in their order, the arms that a user can choose, in theirs."""
+    found: dict[str, list[Row]] = {series: [] for series in in_order(study, study.mitigations["reference"])}
+    for row in study.mitigations.sort("rank").to_dicts():
         if row["axis"] in CHANGES or (row["axis"], row["value"]) == ("instrument", "free_running"):
-            found.setdefault(row["reference"], []).append(row)
-    return found
+            found[row["reference"]].append(row)
+    return {series: rows for series, rows in found.items() if rows}
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:

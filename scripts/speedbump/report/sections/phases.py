@@ -1,5 +1,8 @@
 """Prefill and decode: in which of the two the excess is."""
 
+import polars as pl
+
+from speedbump.grid.axes import DEFAULTS
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
 from speedbump.report.curves import Curve
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip, tooltip_text
@@ -67,20 +70,30 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     )
 
 
+UNOBSERVED = ("free_running", "step_sync")
+"""Instruments that add next to nothing to a step."""
+_FREE = {"model", "weights", "device", "instrument", "compile", "kv_cache", "n_prompt", "n_gen", "process"}
+
+
 def host_bound(study: Study) -> str:
     """What bounds curves on CUDA at batch 1, so that nobody takes them for the GPU's; empty without such a curve."""
-    steps_ms: dict[tuple[str, str], list[float]] = {}
-    for row in study.cells.filter(device="cuda", batch=1).drop_nulls("tpot_median_s").sort("model").to_dicts():
-        steps_ms.setdefault((row["model"], row["compile"]), []).append(row["tpot_median_s"] * 1e3)
-    bound = [model for model, compiled in steps_ms if compiled == "none"]
+    usual = {name: value for name, value in DEFAULTS.items() if name not in _FREE}
+    plain = study.cells.filter(
+        pl.col("instrument").is_in(UNOBSERVED), pl.col("kv_cache") != "off", device="cuda", **usual
+    ).drop_nulls("tpot_median_s")
+    steps_ms: dict[tuple[str, str, str, str], list[float]] = {}
+    for row in plain.sort("model", "machine", "stack").to_dicts():
+        key = (row["model"], row["machine"], row["stack"], row["compile"])
+        steps_ms.setdefault(key, []).append(row["tpot_median_s"] * 1e3)
+    bound = [key[:3] for key in steps_ms if key[3] == "none"]
     if not bound:
         return ""
-    graphs = [model for model in bound if (model, "cuda_graph") in steps_ms]
-    model = graphs[0] if graphs else bound[0]
-    freed = f"; as one CUDA graph it takes {_span_ms(steps_ms[model, 'cuda_graph'])}" if graphs else ""
+    graphs = [place for place in bound if (*place, "cuda_graph") in steps_ms]
+    place = (graphs or bound)[0]
+    freed = f"; as one CUDA graph it takes {_span_ms(steps_ms[*place, 'cuda_graph'])}" if graphs else ""
     return (
         " On CUDA at batch 1 the host’s Python starts every kernel of a step, and a fast GPU waits: such times are "
-        f"the host’s. A step of {study.model_title(model)} takes {_span_ms(steps_ms[model, 'none'])}{freed}."
+        f"the host’s. A step of {study.model_title(place[0])} takes {_span_ms(steps_ms[*place, 'none'])}{freed}."
     )
 
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from speedbump.grid.onset import KNOWN_MISSES
 from speedbump.report.charts import Drawing, Rows
-from speedbump.report.curves import axis_words, device_title
+from speedbump.report.curves import axis_words, device_title, stack_titles
 from speedbump.report.published import Published
 from speedbump.report.section import Section, Table
 from speedbump.report.study import Study
@@ -77,14 +77,16 @@ def prediction_finding(measured: Iterable[Row], of_paper: Iterable[Row]) -> str:
 
 
 def _fitted(rows: Iterable[Row]) -> str:
-    own = {row["machine"]: row for row in rows if row["fitted_n"] and row["fitted_n"] > 1}
+    own = {(row["machine"], row["stack"]): row for row in rows if row["fitted_n"] and row["fitted_n"] > 1}
     told = []
-    for machine, row in own.items():
+    for (machine, stack), row in own.items():
+        titles = stack_titles({other for place, other in own if place == machine})
+        where = f"{machine} with {titles[stack]}" if len(titles) > 1 else machine
         if row["fitted_low_gib"] is None:
-            told.append(f"On {machine} no single threshold fits {row['fitted_n']} onsets.")
+            told.append(f"On {where} no single threshold fits {row['fitted_n']} onsets.")
         else:
             ends = f"{row['fitted_low_gib']:.1f} and {row['fitted_high_gib']:.1f} GiB"
-            told.append(f"The {row['fitted_n']} onsets of {machine} leave a threshold between {ends}.")
+            told.append(f"The {row['fitted_n']} onsets of {where} leave a threshold between {ends}.")
     return " ".join(told)
 
 
