@@ -18,6 +18,7 @@ rule all:
     default_target: True
     input:
         f"{OUT}/upgrade.json" if CHECK else f"{OUT}/site/index.html",
+        refined_fully,
         MADE,
 
 

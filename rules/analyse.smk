@@ -127,6 +127,7 @@ rule judge_hypotheses:
         script="scripts/judge_hypotheses.py",
         library=library("analyse"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
+        study=f"{OUT}/study.json",
         models=sorted(str(file) for folder in {"config/models", STUDY.models} for file in Path(folder).glob("*.yaml")),
         reference=REFERENCE,
     output:

@@ -18,7 +18,7 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.order import measuring_order
-from speedbump.grid.refined import read_plan, refine_settings, runs_of_other_stacks
+from speedbump.grid.refined import check_plans, read_plan, refine_settings, runs_of_other_stacks
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
@@ -78,6 +78,8 @@ try:
     RUNS = f"results/runs/{MACHINE}"
     WHOLE = f"results/studies/{STUDY.study}"
     PLANS = f"{WHOLE}/plans/{MACHINE}"
+    if workflow.is_main_process:
+        check_plans(Path(PLANS), GRID.cells)
     CHECK = choose_check(STUDY, GRID.cells, Path(WHOLE), Path(RUNS), Path(PLANS), STACK) if CALL.check else None
 except (StudyError, ModelError, StackError, DevicesError) as mistake:
     sys.exit(f"speedbump: {mistake}")
@@ -260,6 +262,15 @@ def files_of(experiment):
     rounds = REFINE[experiment].rounds if REFINE[experiment] and not CHECK else 0
     files = (file for stack in measured_stacks() for file in files_after(experiment, stack, rounds))
     return list(dict.fromkeys(files))
+
+
+def refined_fully(wildcards):
+    """No file; asks for the plans that are still to be made. A target must, or a stack that is new beside finished
+    tables is not measured: Snakemake does not make what is missing between files that are there.
+    """
+    for experiment in GRID.cells:
+        files_of(experiment)
+    return []
 
 
 def files_after(experiment, stack, rounds):

@@ -8,12 +8,12 @@ from speedbump.analyse.repeats import repeat_command, runs_to_repeat
 from speedbump.tables import CELLS, FAULTS, write_table
 
 
-def study(folder, *rows, faults=()):
+def study(folder, *rows, faults=(), planned=9):
     blank = dict.fromkeys(CELLS.schema)
     cells = [{**blank, "machine": "m", "stack": "new", "outcome": "ok", **row} for row in rows]
     write_table(pl.DataFrame(cells, schema=CELLS.schema), CELLS, folder / "cells.parquet")
     write_table(pl.DataFrame(list(faults), schema=FAULTS.schema), FAULTS, folder / "faults.parquet")
-    (folder / "study.json").write_text(json.dumps({"machine": "m", "stacks": ["new"]}))
+    (folder / "study.json").write_text(json.dumps({"machine": "m", "stacks": ["new"], "runs": {"planned": planned}}))
     return runs_to_repeat(folder)
 
 
@@ -35,6 +35,10 @@ def test_failed_and_disturbed_cells_of_this_stack_and_no_others(tmp_path):
         ],
     )
     assert found == [f"results/runs/m/new/{cell}.parquet" for cell in ("torn", "failed", "busy", "guarded")]
+
+
+def test_what_a_bundle_brought_cannot_be_measured_again_by_a_study_without_experiments(tmp_path):
+    assert study(tmp_path, {"cell": "failed", "outcome": "killed"}, planned=0) == []
 
 
 def test_the_line_names_the_study_unless_it_is_the_default():

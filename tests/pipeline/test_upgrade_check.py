@@ -91,6 +91,15 @@ def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
+def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path):
+    project = studied.copy(tmp_path / "project")
+    outcome = run(project, NEW)
+    assert outcome.status == 0, outcome.text
+    assert outcome.jobs["plan_refinement"] > 1
+    assert outcome.jobs["measure_cell"] > DECIDING
+    assert run(project, NEW).jobs == {}
+
+
 def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studied, tmp_path):
     project = studied.copy(tmp_path / "project")
     assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
@@ -102,6 +111,18 @@ def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studi
     )
     assert outcome.jobs["measure_cell"] == 1, outcome.text
     assert len(json.loads((project.root / "results/studies/regime/lists/work.json").read_text())) == 8
+
+
+def test_a_broken_plan_is_one_line_wherever_it_is_read(studied, tmp_path):
+    project = studied.copy(tmp_path / "project")
+    (plan,) = project.root.glob(f"results/studies/regime/plans/*/{OLD}/scan/1.json")
+    plan.write_text("{")
+    for stack in (OLD, NEW):
+        outcome = project.run("-n", "--config", f"stack={stack}", study=STUDY)
+        assert outcome.status != 0
+        assert "Traceback" not in outcome.text
+        (line,) = (line for line in outcome.text.splitlines() if "is no plan" in line)
+        assert line.endswith(f"{OLD}/scan/1.json: is no plan; delete it, and it is made again")
 
 
 def test_without_an_earlier_stack_it_is_one_line(fresh):

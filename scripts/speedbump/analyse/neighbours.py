@@ -82,7 +82,7 @@ def compare_neighbours(cells: pl.DataFrame) -> Neighbours | None:
     """What neighbours cost, from the ``cells`` of one machine and stack; None where none had a neighbour.
 
     Sentinels are compared within each device. Latencies are compared within cells of one series, budget and device,
-    which differ in the process alone: a study asks for them with ``process: [0, 1]``.
+    which differ in the process alone: a study asks for them with ``process: [1, 2]``.
     """
     known = cells.filter(pl.col("neighbours").is_not_null())
     beside = known.filter(pl.col("neighbours") >= BESIDE)

@@ -15,11 +15,13 @@ LASTING = ("ok", "unsupported")
 def runs_to_repeat(folder: Path) -> list[str]:
     """Run files of the study's failed, unreadable and disturbed cells on the machine and stacks that measure now:
     what another stack or machine measured cannot be measured again here. A stop at the request limit is an
-    answer, and stays.
+    answer, and stays. A study of bundles alone has none.
     """
     cells = read_table(folder / "cells.parquet", CELLS)
     faults = read_table(folder / "faults.parquet", FAULTS)
     study = json.loads((folder / "study.json").read_text())
+    if not study["runs"]["planned"]:
+        return []
     here = {stack: Path("results", "runs", study["machine"], stack) for stack in study["stacks"]}
     limit = (pl.col("outcome") == "stopped") & pl.col("message").str.contains("request limit")
     again = cells.filter(

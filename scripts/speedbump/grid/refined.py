@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from speedbump.grid.cells import Cell, cell_id, complete, series_id
 from speedbump.grid.study import Study, StudyError
@@ -14,17 +15,33 @@ PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
 def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> list[Cell]:
     """The cells of a plan file, each made from the scan's cell of the same series.
 
-    A series that the scan no longer has (the study was edited) adds nothing.
+    A series that the scan no longer has (the study was edited) adds nothing. Raises StudyError.
     """
     by_series: Mapping[str, Cell] = {series_id(cell, machine, stack): complete(cell) for cell in scan}
+    return [
+        {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
+        for entry in _entries(file)
+        if entry["series"] in by_series
+    ]
+
+
+def _entries(file: Path) -> list[dict[str, Any]]:
     try:
-        return [
-            {**by_series[entry["series"]], **{key: entry[key] for key in PLANNED if entry.get(key) is not None}}
-            for entry in json.loads(file.read_text())["cells"]
-            if entry["series"] in by_series
-        ]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        raise StudyError(f"{file}: is no plan: delete it; one of the stack in use is made again") from None
+        entries = json.loads(file.read_text())["cells"]
+        if all("series" in entry for entry in entries):
+            return list(entries)
+    except (OSError, ValueError, LookupError, TypeError):
+        pass
+    raise StudyError(f"{file}: is no plan; delete it, and it is made again")
+
+
+def check_plans(plans: Path, experiments: Iterable[str]) -> None:
+    """Read every stack's plans of the experiments. Raises StudyError for one that is none, before any work: other
+    stacks' are otherwise read only when their runs are joined.
+    """
+    for experiment in experiments:
+        for file in sorted(plans.glob(f"*/{experiment}/*.json")):
+            _entries(file)
 
 
 def planned_cells(scan: Iterable[Cell], plans: Path, machine: str, stack: str, experiment: str) -> list[Cell]:
