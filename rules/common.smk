@@ -265,12 +265,12 @@ def files_of(experiment):
 
 
 def refined_fully(wildcards):
-    """No file; asks for the plans that are still to be made. A target must, or a stack that is new beside finished
-    tables is not measured: Snakemake does not make what is missing between files that are there.
+    """Runs that are still missing, and on the way the plans that are still to be made. A target must ask for them, or a
+    stack that is new beside finished tables is not measured: Snakemake does not make what is missing between files that
+    are there.
     """
-    for experiment in GRID.cells:
-        files_of(experiment)
-    return []
+    files = [] if PARTIAL else [file for experiment in GRID.cells for file in files_of(experiment)]
+    return [file for file in dict.fromkeys(files) if not Path(file).exists()]
 
 
 def files_after(experiment, stack, rounds):

@@ -79,7 +79,10 @@ def test_the_report_says_what_became_of_each_regime(upgraded):
 
 def test_the_gate_fails_for_what_is_worse_alone(upgraded):
     project, _ = upgraded
-    done = project.script("scripts/gate.py", FOLDER)
+    unmeasured = project.script("scripts/gate.py", FOLDER)
+    assert unmeasured.returncode == 2, "the stack in use is none of the simulated ones"
+    assert ": of before " in unmeasured.stderr
+    done = project.script("scripts/gate.py", FOLDER, "--pair", "2.9.0", "upgraded")
     lines = done.stdout.splitlines()
     assert done.returncode == 1, done.stderr
     assert len(lines) == 2, lines
@@ -102,7 +105,7 @@ def test_an_upgrade_that_changes_nothing_passes(upgraded, tmp_path):
     told = summary(project)
     assert told["upgrade"].endswith("of 3 curves, 3 are unchanged")
     assert len([change for change in told["changes"] if change["newest"]]) == 3
-    assert project.script("scripts/gate.py", FOLDER).returncode == 0
+    assert project.script("scripts/gate.py", FOLDER, "--pair", "2.10.0", "2.11.0").returncode == 0
     assert project.script("scripts/gate.py", FOLDER, "--pair", "2.9.0", "2.11.0").returncode == 1
 
 
