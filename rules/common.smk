@@ -269,8 +269,9 @@ def refined_fully(wildcards):
     stack that is new beside finished tables is not measured: Snakemake does not make what is missing between files that
     are there.
     """
-    files = [] if PARTIAL else [file for experiment in GRID.cells for file in files_of(experiment)]
-    return [file for file in dict.fromkeys(files) if not Path(file).exists()]
+    files = dict.fromkeys(file for experiment in GRID.cells for file in files_of(experiment)) if not PARTIAL else {}
+    done = existing(files)
+    return [file for file in files if file not in done]
 
 
 def files_after(experiment, stack, rounds):

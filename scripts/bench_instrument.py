@@ -37,19 +37,7 @@ from speedbump.tables import REQUESTS, read_metadata, read_table
 
 MODELS = Path("config/models")
 RECORDED = Path("tests/recorded/nvidia-h200.parquet")
-CELL = complete(
-    {
-        "weights": "random",
-        "dtype": "float32",
-        "attention": "auto",
-        "kv_cache": "dynamic",
-        "n_prompt": 65,
-        "instrument": "free_running",
-        "harness": "loop",
-        "batch": 1,
-        "seed": 1,
-    }
-)
+CELL = complete({"seed": 1})
 SMALL = {
     **{"model_type": "gpt2", "n_layer": 2, "n_head": 4, "n_embd": 64, "n_positions": 512, "vocab_size": 1000},
     **{"bos_token_id": None, "eos_token_id": None},

@@ -87,28 +87,7 @@ def open_session(monkeypatch, device, **axes):
     return opened
 
 
-CELL = complete(
-    {
-        "model": "tiny",
-        "weights": "random",
-        "device": "cpu",
-        "dtype": "float32",
-        "attention": "auto",
-        "kv_cache": "dynamic",
-        "n_prompt": 9,
-        "n_gen": 12,
-        "instrument": "free_running",
-        "harness": "loop",
-        "lifetime": "fresh",
-        "order": "ascending",
-        "between_requests": "nothing",
-        "batch": 1,
-        "process": 1,
-        "seed": 3,
-        "warmups": 1,
-        "repeats": 2,
-    }
-)
+CELL = complete({"model": "tiny", "device": "cpu", "n_prompt": 9, "n_gen": 12, "seed": 3, "warmups": 1, "repeats": 2})
 
 
 @pytest.mark.parametrize("harness", ["loop", "generate"])

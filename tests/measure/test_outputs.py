@@ -14,21 +14,7 @@ from speedbump.measure.session import LocalSession  # noqa: E402
 pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 TINY = load_models(Path(__file__).parents[1] / "models")["tiny"]
-CELL = complete(
-    {
-        "model": "tiny",
-        "weights": "random",
-        "device": "cpu",
-        "dtype": "float32",
-        "attention": "auto",
-        "kv_cache": "dynamic",
-        "n_prompt": 9,
-        "instrument": "free_running",
-        "harness": "loop",
-        "batch": 1,
-        "seed": 3,
-    }
-)
+CELL = complete({"model": "tiny", "device": "cpu", "n_prompt": 9, "seed": 3})
 N_GEN = 40
 
 

@@ -17,20 +17,7 @@ pytestmark = [pytest.mark.model, pytest.mark.usefixtures("one_thread")]
 
 ROOT = Path(__file__).parents[2]
 TINY = load_model(ROOT / "tests" / "models" / "tiny.yaml").architecture
-CELL = complete(
-    {
-        "weights": "pretrained",
-        "device": "cpu",
-        "dtype": "float32",
-        "attention": "auto",
-        "kv_cache": "dynamic",
-        "n_prompt": 9,
-        "instrument": "free_running",
-        "harness": "loop",
-        "batch": 1,
-        "seed": 3,
-    }
-)
+CELL = complete({"weights": "pretrained", "device": "cpu", "n_prompt": 9, "seed": 3})
 N_GEN = 16
 
 

@@ -20,20 +20,7 @@ MODEL = {
     "architecture": load_model(Path(__file__).parents[1] / "models" / "tiny.yaml").architecture,
     "pretrained": None,
 }
-CELL = complete(
-    {
-        "weights": "random",
-        "device": "cpu",
-        "dtype": "float32",
-        "attention": "auto",
-        "kv_cache": "dynamic",
-        "n_prompt": 9,
-        "instrument": "per_step",
-        "harness": "litserve",
-        "batch": 1,
-        "seed": 3,
-    }
-)
+CELL = complete({"device": "cpu", "n_prompt": 9, "instrument": "per_step", "harness": "litserve", "seed": 3})
 
 
 def test_a_served_model_answers_fails_and_answers_again():
