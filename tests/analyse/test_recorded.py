@@ -1,13 +1,15 @@
 """Real noise: recorded curves of devices without slow regimes must show none."""
 
+import math
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from speedbump.analyse.bundle import read_bundle
+from speedbump.analyse.mechanism.judge import judge_study
 from speedbump.analyse.regimes import find_regimes
-from speedbump.tables import REQUESTS, read_table
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_table
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 BUNDLES = Path(__file__).parents[2] / "config" / "bundles"
@@ -57,3 +59,28 @@ def test_a_busy_machine_is_not_a_slow_regime():
     (series,) = findings("busy-cpu").series.iter_rows(named=True)
     assert series["verdict"] == "undetermined"
     assert "busy" in series["reason"]
+
+
+def test_the_arms_of_a_quiet_cpu_leave_nothing_to_explain_and_say_what_each_costs():
+    """The prices are held against the plain ratio of medians, length by length."""
+    requests = read_table(RECORDED / "arms" / "quiet-cpu.parquet", REQUESTS)
+    found = find_regimes(requests)
+    assert set(found.series["verdict"]) == {"smooth"}
+    assert requests["disturbed"].null_count() == requests.height
+    judged = judge_study(requests, MEMORY_SAMPLES.schema.to_frame(), found.series, found.budgets, found.regimes)
+    assert set(judged.hypotheses["verdict"]) == {"nothing to explain"}
+    medians = requests.filter(phase="measured").group_by("series", "n_gen").agg(pl.col("e2e_s").median())
+    prices = {row["series"]: row for row in judged.mitigations.iter_rows(named=True)}
+    assert len(prices) == 10
+    for series, row in prices.items():
+        if row["axis"] == "n_prompt":
+            continue  # another length of prompt is another amount of work
+        arm, plain = (medians.filter(series=name).sort("n_gen") for name in (series, row["reference"]))
+        both = arm.join(plain, on="n_gen", suffix="_plain")
+        ratio = (both["e2e_s"] / both["e2e_s_plain"]).log().mean()
+        assert row["price"] == pytest.approx(math.exp(ratio), rel=0.05)
+        assert row["price_low"] < row["price"] < row["price_high"]
+    (no_cache,) = (row for row in prices.values() if (row["axis"], row["value"]) == ("kv_cache", "off"))
+    assert no_cache["price_low"] > 2
+    dearest_but_one = sorted(row["price"] for row in prices.values())[-2]
+    assert dearest_but_one < 1.1
