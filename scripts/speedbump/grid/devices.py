@@ -28,7 +28,11 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     found = _read(file)
     if probe is None:
         if found is None:
-            raise DevicesError(f"{file}: missing; run python scripts/probe_devices.py on a node that measures")
+            known = sorted(beside.stem for beside in file.parent.glob("*.json"))
+            raise DevicesError(
+                f"{file}: missing; run python scripts/probe_devices.py on a node that measures, or give one of "
+                f"{file.parent.name}'s stacks: {', '.join(known) or 'none is known'}"
+            )
     elif found is None or any(has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()
