@@ -18,6 +18,9 @@ rule collect_requests:
         library=library("analyse"),
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
+        others=lambda wildcards: runs_of_other_stacks(
+            GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only=CHECK and CHECK.reference
+        ),
         environments=RECORDS,
         bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
     output:
@@ -29,14 +32,9 @@ rule collect_requests:
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards: write_list(
+        runs=lambda wildcards, input: write_list(
             "collect_requests",
-            {
-                "experiments": {name: files_of(name) for name in GRID.cells},
-                "other_stacks": runs_of_other_stacks(
-                    GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only=CHECK and CHECK.reference
-                ),
-            },
+            {"experiments": {name: files_of(name) for name in GRID.cells}, "other_stacks": list(input.others)},
         ),
         bundles=BUNDLES,
         origin=f"results/machines/{MACHINE}/origin.txt",

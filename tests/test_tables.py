@@ -57,6 +57,16 @@ def test_a_table_from_before_an_axis_holds_cells_at_its_default(tmp_path):
         read_table(tmp_path / "other.parquet", REQUESTS)
 
 
+def test_a_table_from_before_a_column_holds_null_there(tmp_path):
+    late = [column.name for column in REQUESTS.columns if column.late]
+    assert late == ["host_sentinel_before_s", "host_sentinel_after_s"]
+    blank = pl.DataFrame([dict.fromkeys(REQUESTS.schema)], schema=REQUESTS.schema)
+    blank.drop(late).write_parquet(tmp_path / "old.parquet")
+    old = read_table(tmp_path / "old.parquet", REQUESTS)
+    assert old.schema == REQUESTS.schema
+    assert old.select(late).null_count().row(0) == (1, 1)
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet at all"])
 def test_a_broken_file_is_one_line(tmp_path, content):
     file = tmp_path / "broken.parquet"

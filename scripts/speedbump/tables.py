@@ -31,12 +31,16 @@ STATUSES = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column. ``unit`` is empty for names and counts; ``meaning`` says also when it is null."""
+    """One column. ``unit`` is empty for names and counts; ``meaning`` says also when it is null.
+
+    late: not in tables from before it was measured, where it counts as null.
+    """
 
     name: str
     dtype: pl.DataType | type[pl.DataType]
     meaning: str
     unit: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,16 @@ REQUESTS = Table(
         *_MEMORY,
         _f("sentinel_before_s", "fixed workload run before the cell, median", "s"),
         _f("sentinel_after_s", "the same after the cell", "s"),
+        *(
+            Column(
+                f"host_sentinel_{when}_s",
+                pl.Float64,
+                f"many small operations, which the host bounds, {when} the cell, median; null in older tables",
+                "s",
+                late=True,
+            )
+            for when in ("before", "after")
+        ),
         _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
         Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
@@ -176,6 +190,7 @@ CELLS = Table(
         *(_i(f"{c.name.removesuffix('_bytes')}_peak_bytes", f"largest: {c.meaning}", "bytes") for c in _MEMORY),
         _f("sentinel_s", "fixed workload run before and after the cell, mean of the two", "s"),
         _f("sentinel_drift", "sentinel after over before"),
+        _f("host_sentinel_s", "small operations that the host bounds, as sentinel_s; null where none ran", "s"),
         _s("disturbed", "why the cell is flagged; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
         _f("wall_s", "job start to job end", "s"),
@@ -530,12 +545,14 @@ TABLES = (
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
     """The frame with exactly the table's columns in order. Raises TableError naming ``where``.
 
-    A column of an axis that came later is filled with its default, at which the cells were measured.
+    A column of an axis that came later is filled with its default, at which the cells were measured; another late
+    column with null.
     """
     if frame.schema == table.schema:
         return frame
-    late = [axis for axis in AXES if axis.late and axis.name in table.schema and axis.name not in frame.columns]
-    frame = frame.with_columns(pl.lit(axis.default).alias(axis.name) for axis in late)
+    late = {axis.name: pl.lit(axis.default) for axis in AXES if axis.late and axis.name in table.schema}
+    late |= {column.name: pl.lit(None, column.dtype) for column in table.columns if column.late}
+    frame = frame.with_columns(value.alias(name) for name, value in late.items() if name not in frame.columns)
     missing = [name for name in table.schema if name not in frame.columns]
     extra = [name for name in frame.columns if name not in table.schema]
     if missing or extra:

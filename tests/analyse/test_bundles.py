@@ -326,6 +326,7 @@ def test_a_table_of_another_schema_is_refused(own, tmp_path, bundle):
         ({"ttft_s": 0.0}, "ttft_s is no time that passes"),
         ({"gap_s": -1.0}, "gap_s is no time that passes"),
         ({"sentinel_before_s": 0.0}, "sentinel_before_s is no time that passes"),
+        ({"host_sentinel_after_s": 0.0}, "host_sentinel_after_s is no time that passes"),
         ({"step_s": pl.lit([0.1, math.nan])}, "step_s is no time that passes"),
         ({"step_s": pl.lit([0.1, 0.0])}, "step_s is no time that passes"),
         ({"step_s": pl.lit([0.1, None])}, "step_s is no time that passes"),

@@ -37,9 +37,10 @@ def test_the_longest_stop_is_the_bound_where_nothing_finished():
     assert curve.n_processes_beyond(np.log([4.0])).tolist() == [1]
 
 
-def test_unrest_is_the_spread_of_the_sentinel_between_processes():
+@pytest.mark.parametrize("sentinel", ["sentinel_before_s", "host_sentinel_before_s"])
+def test_unrest_is_the_spread_of_a_sentinel_between_processes(sentinel):
     def runs(times: list[float]) -> list[Run]:
-        return [Run("s", k + 1, (1.0,), changes=(("sentinel_before_s", t),)) for k, t in enumerate(times)]
+        return [Run("s", k + 1, (1.0,), changes=((sentinel, t),)) for k, t in enumerate(times)]
 
     assert curve_of(*runs([0.05, 0.051, 0.05, 0.049, 0.05])).unrest == 0
     assert curve_of(*runs([0.05, 0.1, 0.2, 0.05, 0.3, 0.07])).unrest > 0.3

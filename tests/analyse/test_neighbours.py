@@ -37,11 +37,11 @@ def test_a_run_that_does_not_say_when_it_held_a_device_has_an_unknown_number_of_
 
 
 def cells(rows):
-    """A ``cells`` table of rows (slot, neighbours, sentinel_s, n_gen, e2e_median_s)."""
+    """A ``cells`` table of rows (slot, neighbours, sentinel_s, n_gen, e2e_median_s); both sentinels agree."""
     columns = ("slot", "neighbours", "sentinel_s", "n_gen", "e2e_median_s")
     shared = {**dict.fromkeys(CELLS.schema), "series": "s", "outcome": "ok"}
     table = [{**shared, "cell": f"c{i}", **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
-    return pl.DataFrame(table, schema=CELLS.schema)
+    return pl.DataFrame(table, schema=CELLS.schema).with_columns(host_sentinel_s=pl.col("sentinel_s") * 2)
 
 
 def simulate(rng, effect, noise=0.01, budgets=12):
@@ -59,7 +59,7 @@ def simulate(rng, effect, noise=0.01, budgets=12):
 def test_a_planted_slow_down_is_found_and_two_unequal_devices_are_none():
     found = compare_neighbours(simulate(np.random.default_rng(1), effect=1.1))
     assert (found.devices, found.most, found.alone, found.beside) == (2, 2, 24, 24)
-    for effect, groups in ((found.on_sentinels, 2), (found.on_latencies, 24)):
+    for effect, groups in ((found.on_sentinels, 2), (found.on_host_sentinels, 2), (found.on_latencies, 24)):
         assert effect.groups == groups
         assert effect.ratio.low < 1.1 < effect.ratio.high
         assert 1.08 < effect.ratio.low < effect.ratio.high < 1.12

@@ -31,32 +31,41 @@ CORES = os.cpu_count() or 1
 AFTER = State(1100.0, 100.0, busy_s=100.0, own_s=100.0, swap_bytes=0, power=MAINS)
 
 
+def took(before_s, after_s, sentinel="sentinel"):
+    return {f"{sentinel}_before_s": before_s, f"{sentinel}_after_s": after_s}
+
+
 def test_a_quiet_cell_is_not_flagged():
-    assert find_disturbances(BEFORE, AFTER, (0.05, 0.055)) == []
-    assert find_disturbances(BEFORE, AFTER, (0.05, None)) == []
+    assert find_disturbances(BEFORE, AFTER, took(0.05, 0.055) | took(0.02, 0.018, "host_sentinel")) == []
+    assert find_disturbances(BEFORE, AFTER, {"sentinel_before_s": 0.05}) == []
 
 
 @pytest.mark.parametrize(
-    ("after", "sentinel_s", "reason"),
+    ("after", "sentinels", "reason"),
     [
-        (AFTER, (0.05, 0.08), "the sentinel took 1.60 times as long after the cell as before"),
-        (AFTER, (0.08, 0.05), "the sentinel took 0.62 times as long after the cell as before"),
-        (replace(AFTER, busy_s=100.0 + 50.0 * CORES), (1, 1), "other processes used 50% of the cores"),
-        (replace(AFTER, swap_bytes=512 << 20), (1, 1), "swap grew by 512 MiB"),
-        (replace(AFTER, others_on_gpu=1), (1, 1), "another process computes on the GPU"),
-        (replace(AFTER, wall_s=1700.0), (1, 1), "the machine slept for 600 s, or its clock was set"),
-        (replace(AFTER, power=replace(MAINS, source="battery")), (1, 1), "power changed from mains to battery"),
-        (replace(AFTER, power=replace(MAINS, low_power_mode=True)), (1, 1), "low-power mode"),
-        (replace(AFTER, power=replace(MAINS, thermal="heavy")), (1, 1), "thermal pressure was heavy"),
+        (AFTER, took(0.05, 0.08), "the sentinel took 1.60 times as long after the cell as before"),
+        (AFTER, took(0.08, 0.05), "the sentinel took 0.62 times as long after the cell as before"),
+        (
+            AFTER,
+            took(0.05, 0.05) | took(0.02, 0.03, "host_sentinel"),
+            "the host's sentinel took 1.50 times as long after the cell as before",
+        ),
+        (replace(AFTER, busy_s=100.0 + 50.0 * CORES), took(1, 1), "other processes used 50% of the cores"),
+        (replace(AFTER, swap_bytes=512 << 20), took(1, 1), "swap grew by 512 MiB"),
+        (replace(AFTER, others_on_gpu=1), took(1, 1), "another process computes on the GPU"),
+        (replace(AFTER, wall_s=1700.0), took(1, 1), "the machine slept for 600 s, or its clock was set"),
+        (replace(AFTER, power=replace(MAINS, source="battery")), took(1, 1), "power changed from mains to battery"),
+        (replace(AFTER, power=replace(MAINS, low_power_mode=True)), took(1, 1), "low-power mode"),
+        (replace(AFTER, power=replace(MAINS, thermal="heavy")), took(1, 1), "thermal pressure was heavy"),
     ],
 )
-def test_what_disturbs_a_cell_is_named(after, sentinel_s, reason):
-    assert find_disturbances(BEFORE, after, sentinel_s) == [reason]
+def test_what_disturbs_a_cell_is_named(after, sentinels, reason):
+    assert find_disturbances(BEFORE, after, sentinels) == [reason]
 
 
 def test_battery_power_throughout_is_named():
     battery = replace(MAINS, source="battery")
-    assert find_disturbances(replace(BEFORE, power=battery), replace(AFTER, power=battery), (1, 1)) == [
+    assert find_disturbances(replace(BEFORE, power=battery), replace(AFTER, power=battery), took(1, 1)) == [
         "on battery power"
     ]
 

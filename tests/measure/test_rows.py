@@ -36,6 +36,17 @@ def started(request):
     return {"event": "request_started", "request": request, "started_at": "2026-01-01T00:00:00+00:00"}
 
 
+def test_every_row_has_the_cells_sentinels():
+    before, after = (
+        {"event": "sentinels", "when": when, "device_s": 0.03 + late, "host_s": 0.02 + late}
+        for when, late in (("before", 0.0), ("after", 0.01))
+    )
+    columns = ["sentinel_before_s", "host_sentinel_before_s", "sentinel_after_s", "host_sentinel_after_s"]
+    whole = rows(before, answer(0, 10.0), answer(1, 12.5), answer(2, 15.0), after).select(columns)
+    assert whole.rows() == [pytest.approx((0.03, 0.02, 0.04, 0.03))] * 3
+    assert rows(before, answer(0, 10.0)).select(columns).row(0) == (0.03, 0.02, None, None)
+
+
 def test_times_follow_their_definitions():
     table = rows(answer(0, 10.0), answer(1, 12.5), answer(2, 15.0))
     assert table["decode_s"].to_list() == pytest.approx([1.6] * 3)

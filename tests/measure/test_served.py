@@ -27,7 +27,7 @@ def test_a_served_model_answers_fails_and_answers_again():
     served = ServedSession(CELL, MODEL)
     try:
         assert served.attention_ran == "sdpa"
-        assert served.time_sentinel() > 0
+        assert min(served.time_sentinels().values()) > 0
         served.empty_cache()
         answer = served.answer(6)
         assert answer["n_tokens"] == 6 == len(answer["step_s"])

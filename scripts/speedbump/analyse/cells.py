@@ -52,6 +52,7 @@ def summarise_cells(requests: pl.DataFrame, records: Sequence[Mapping[str, Any]]
             tpot_median_s=pl.col("tpot_s").filter(measured).median(),
             prefill_share=(pl.col("ttft_s") / pl.col("e2e_s")).filter(measured).median(),
             sentinel_s=pl.mean_horizontal("sentinel_before_s", "sentinel_after_s").first(),
+            host_sentinel_s=pl.mean_horizontal("host_sentinel_before_s", "host_sentinel_after_s").first(),
             sentinel_drift=(pl.col("sentinel_after_s") / pl.col("sentinel_before_s")).first(),
             started_at=pl.col("started_at").min(),
             **{f"{name}_peak_bytes": pl.col(f"{name}_bytes").max() for name in MEMORY},

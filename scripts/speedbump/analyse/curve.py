@@ -20,6 +20,7 @@ SLOW_FROM = 1.4
 
 QUIET_SD = 0.1
 """Standard deviation of the log sentinel times of a quiet machine: warming up, clock steps."""
+_SENTINELS = ("sentinel_before_s", "host_sentinel_before_s")
 _LEAST_SENTINELS = 4
 _QUARTILES_OF_NORMAL = 1.349
 
@@ -48,7 +49,7 @@ class Curve:
     disturbed: every process of the budget was flagged as disturbed while it was measured.
     published: set instead of repeats for a table of means; repeats are then empty.
     unrest: how much whole processes were slowed by what else the machine did: standard deviation, over the
-    processes, of the log time of the fixed workload that ran before each; 0 where none ran.
+    processes, of the log time of the fixed workloads that ran before each, the larger; 0 where none ran.
     """
 
     budget: Array
@@ -129,7 +130,7 @@ def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
             finished.alias("finished"),
             ((pl.col("phase") == "measured") & stopped).alias("stopped"),
             pl.col("disturbed").is_not_null().alias("disturbed"),
-            pl.col("sentinel_before_s").log().alias("log_sentinel"),
+            pl.col(*_SENTINELS).log(),
         )
         .sort("series", "n_gen", "process", "log_s")
     )
@@ -168,14 +169,18 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
 
 
 def _unrest(rows: pl.DataFrame) -> float:
-    """Robust standard deviation of the processes' log sentinel times, less what a quiet machine shows."""
-    if rows["log_sentinel"].null_count() == rows.height:
-        return 0.0
-    times = rows.group_by("process").agg(pl.col("log_sentinel").first())["log_sentinel"].drop_nulls().to_numpy()
+    """Robust standard deviation of the processes' log sentinel times, less what a quiet machine shows; of the two
+    sentinels the larger.
+    """
+    processes = rows.group_by("process").agg(pl.col(*_SENTINELS).first())
+    spreads = [_robust_sd(processes[sentinel].drop_nulls().to_numpy()) for sentinel in _SENTINELS]
+    return float(np.sqrt(max(max(spreads) ** 2 - QUIET_SD**2, 0.0)))
+
+
+def _robust_sd(times: Array) -> float:
     if len(times) < _LEAST_SENTINELS:
         return 0.0
-    spread = float(np.subtract(*np.quantile(times, [0.75, 0.25]))) / _QUARTILES_OF_NORMAL
-    return float(np.sqrt(max(spread**2 - QUIET_SD**2, 0.0)))
+    return float(np.subtract(*np.quantile(times, [0.75, 0.25]))) / _QUARTILES_OF_NORMAL
 
 
 def _stops(process: Indices, log_s: Array, finished: Flags) -> Array:

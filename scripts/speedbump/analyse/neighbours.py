@@ -39,6 +39,7 @@ class Neighbours:
     alone: int
     beside: int
     on_sentinels: Effect | None
+    on_host_sentinels: Effect | None
     on_latencies: Effect | None
 
 
@@ -95,6 +96,7 @@ def compare_neighbours(cells: pl.DataFrame) -> Neighbours | None:
         alone=known.filter(pl.col("neighbours") < ALONE).height,
         beside=beside.height,
         on_sentinels=_effect(known.unique("cell"), "sentinel_s", ["slot"]),
+        on_host_sentinels=_effect(known.unique("cell"), "host_sentinel_s", ["slot"]),
         on_latencies=_effect(whole, "e2e_median_s", ["series", "n_gen", "slot"]),
     )
 

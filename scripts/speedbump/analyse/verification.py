@@ -20,7 +20,7 @@ _SHARED = tuple(axis.name for axis in AXES if axis.name != "n_gen")
 FIRST_DAY, LAST_DAY = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 1, 1, tzinfo=UTC)
 """Dates that can be written; a machine whose clock has stopped says the first."""
 _LAST_S = LAST_DAY.timestamp()
-_PASSES = ("ttft_s", "e2e_s", "sentinel_before_s", "sentinel_after_s")
+_PASSES = ("ttft_s", "e2e_s", *(column for column in REQUESTS.schema if "sentinel_" in column))
 """Times in which work is done."""
 LARGEST = 1 << 60
 """Bytes, or any other whole number that is said of a machine."""

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,15 +68,16 @@ def parse_compressed(text: str) -> int | None:
     return int(size[1]) * int(pages[1]) if size and pages else None
 
 
-def find_disturbances(before: State, after: State, sentinel_s: tuple[float | None, float | None]) -> list[str]:
-    """Why a cell's times may not be its own, in plain words. ``sentinel_s``: before and after, None if not run.
+def find_disturbances(before: State, after: State, sentinels: Mapping[str, float]) -> list[str]:
+    """Why a cell's times may not be its own, in plain words. ``sentinels``: those that ran, as ``rows.Record``.
 
     The worker must have ended, or its CPU time counts as another process's.
     """
     reasons = []
-    first_s, last_s = sentinel_s
-    if first_s and last_s and not 1 / SENTINEL_DRIFT <= last_s / first_s <= SENTINEL_DRIFT:
-        reasons.append(f"the sentinel took {last_s / first_s:.2f} times as long after the cell as before")
+    for name, title in (("sentinel", "the sentinel"), ("host_sentinel", "the host's sentinel")):
+        first_s, last_s = (sentinels.get(f"{name}_{when}_s") for when in ("before", "after"))
+        if first_s and last_s and not 1 / SENTINEL_DRIFT <= last_s / first_s <= SENTINEL_DRIFT:
+            reasons.append(f"{title} took {last_s / first_s:.2f} times as long after the cell as before")
     elapsed_s = after.monotonic_s - before.monotonic_s
     others = (after.busy_s - before.busy_s - (after.own_s - before.own_s)) / (elapsed_s * (os.cpu_count() or 1))
     if others > OTHERS_SHARE:

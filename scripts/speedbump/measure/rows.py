@@ -25,12 +25,11 @@ class Ending:
 
 @dataclass
 class Record:
-    """All that one worker reported."""
+    """All that one worker reported. sentinels: seconds by column of the requests table."""
 
     stack: dict[str, Any] = field(default_factory=dict)
     attention_ran: str | None = None
-    sentinel_before_s: float | None = None
-    sentinel_after_s: float | None = None
+    sentinels: dict[str, float] = field(default_factory=dict)
     started: dict[int, str] = field(default_factory=dict)
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
     done: bool = False
@@ -43,10 +42,9 @@ class Record:
                 self.stack = {k: v for k, v in event.items() if k != "event"}
             case "ready":
                 self.attention_ran = event["attention_ran"]
-            case "sentinel" if event["when"] == "before":
-                self.sentinel_before_s = event["seconds"]
-            case "sentinel":
-                self.sentinel_after_s = event["seconds"]
+            case "sentinels":
+                self.sentinels[f"sentinel_{event['when']}_s"] = event["device_s"]
+                self.sentinels[f"host_sentinel_{event['when']}_s"] = event["host_s"]
             case "request_started":
                 self.started[event["request"]] = event["started_at"]
             case "request":
@@ -69,8 +67,7 @@ def request_table(
         **axes_of(cell),
         **{name: cell[name] for name in ("warmups", "repeats", "seed")},
         "attention_ran": record.attention_ran,
-        "sentinel_before_s": record.sentinel_before_s,
-        "sentinel_after_s": record.sentinel_after_s,
+        **record.sentinels,
         "disturbed": "; ".join(disturbed) or None,
     }
     blank = dict.fromkeys(REQUESTS.schema)

@@ -1,5 +1,6 @@
-"""A fixed piece of work, timed before and after a cell: when it takes another time, something else changed."""
+"""Fixed pieces of work, timed before and after a cell: when they take another time, something else changed."""
 
+from collections.abc import Callable, Mapping
 from statistics import median
 from time import perf_counter
 
@@ -12,22 +13,38 @@ SIZE = {"cpu": 512, "mps": 2048, "cuda": 4096}
 """Rows of the square float32 factors."""
 PRODUCTS = {"cpu": 8, "mps": 20, "cuda": 10}
 """Products in a burst: some tens of milliseconds each on the machines of today."""
+DISPATCHES = {"cpu": 20_000, "mps": 5_000, "cuda": 10_000}
+"""Operations on one number in a burst: the device does next to nothing, and the time is the host's to ask for them."""
 
 
-def time_sentinel(accelerator: Accelerator) -> float:
-    """Median seconds of a burst of matrix products, after one that is not counted.
+def time_sentinels(accelerator: Accelerator) -> dict[str, float]:
+    """``device_s`` and ``host_s``: median seconds of a burst of matrix products, which the device bounds, and of one
+    of small operations, which the host bounds as it does decoding at batch 1. The first burst of each is not counted.
 
-    What it took from the device is given back, so that the first request finds empty pools.
+    What they took from the device is given back, so that the first request finds empty pools.
     """
-    factor = torch.full((SIZE[accelerator.name],) * 2, 1 / SIZE[accelerator.name], device=accelerator.name)
+    name, size = accelerator.name, SIZE[accelerator.name]
+    times = {
+        "device_s": _time_bursts(torch.matmul, torch.full((size, size), 1 / size, device=name), PRODUCTS, accelerator),
+        "host_s": _time_bursts(torch.Tensor.mul_, torch.ones(1, device=name), DISPATCHES, accelerator),
+    }
+    accelerator.empty_cache()
+    return times
+
+
+def _time_bursts(
+    operation: Callable[[torch.Tensor, torch.Tensor], object],
+    operand: torch.Tensor,
+    counts: Mapping[str, int],
+    accelerator: Accelerator,
+) -> float:
+    wait, count = accelerator.wait, counts[accelerator.name]
     bursts_s = []
     for _ in range(BURSTS + 1):
-        accelerator.wait()
+        wait()
         start_s = perf_counter()
-        for _ in range(PRODUCTS[accelerator.name]):
-            factor @ factor
-        accelerator.wait()
+        for _ in range(count):
+            operation(operand, operand)
+        wait()
         bursts_s.append(perf_counter() - start_s)
-    del factor
-    accelerator.empty_cache()
     return median(bursts_s[1:])

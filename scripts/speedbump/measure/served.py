@@ -38,9 +38,9 @@ class ServedSession:
             self.close()
             raise
 
-    def time_sentinel(self) -> float:
-        """Seconds of the fixed workload, run where the model is."""
-        return float(self._ask(ask="sentinel"))
+    def time_sentinels(self) -> dict[str, float]:
+        """Seconds of the fixed workloads, run where the model is."""
+        return dict(self._ask(ask="sentinels"))
 
     def empty_cache(self) -> None:
         """Give the device's unused buffers back."""

@@ -42,8 +42,8 @@ class ModelApi(litserve.LitAPI):  # type: ignore[misc]
         match question["ask"]:
             case "attention_ran":
                 return self.session.attention_ran
-            case "sentinel":
-                return self.session.time_sentinel()
+            case "sentinels":
+                return self.session.time_sentinels()
             case "empty_cache":
                 return self.session.empty_cache()
             case "run":

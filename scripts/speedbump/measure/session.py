@@ -17,7 +17,7 @@ from speedbump.measure.memory import Counters, read_memory
 from speedbump.measure.network import build_pretrained, build_random
 from speedbump.measure.profile import Profile
 from speedbump.measure.prompt import make_prompt
-from speedbump.measure.sentinel import time_sentinel
+from speedbump.measure.sentinel import time_sentinels
 
 Answer = dict[str, Any]
 """What a request gave, as JSON: times, tokens' hash, memory, and what its instrument wrote down."""
@@ -28,7 +28,7 @@ class Session(Protocol):
 
     attention_ran: str | None
 
-    def time_sentinel(self) -> float: ...
+    def time_sentinels(self) -> dict[str, float]: ...
     def empty_cache(self) -> None: ...
     def answer(self, n_gen: int, phase: str) -> Answer: ...
     def close(self) -> None: ...
@@ -62,9 +62,9 @@ class LocalSession:
         self._capture = capture
         self._fixed: tuple[Any, Callable[[], Step]] | None = None
 
-    def time_sentinel(self) -> float:
-        """Seconds of the fixed workload on this session's device."""
-        return time_sentinel(self.accelerator)
+    def time_sentinels(self) -> dict[str, float]:
+        """Seconds of the fixed workloads on this session's device."""
+        return time_sentinels(self.accelerator)
 
     def empty_cache(self) -> None:
         """Give the device's unused buffers back."""

@@ -116,7 +116,7 @@ def measure_cell(
             operators = profile_table(cell, machine, stack, plan, record)
             write_table(operators, PROFILES, out.with_suffix(".profile.parquet"), text)
             name_capture(out)
-    disturbed = find_disturbances(run.before, run.after, (record.sentinel_before_s, record.sentinel_after_s))
+    disturbed = find_disturbances(run.before, run.after, record.sentinels)
     if record.ending and len(record.answers) == len(plan):
         disturbed.append(f"after the last request: {record.ending.message}")
     write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
@@ -166,7 +166,7 @@ def run_worker(
                 for name, its_task in companions_of(cell, task, plan):
                     if record.ending is None:
                         companion = beside.enter_context(start_worker(python, its_task, held.descriptors, variables))
-                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions, since)
+                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, {}, since)
                         companions[name] = companion
                         record.ending = _of_companion(name, ready.ending)
                 if record.ending is None:

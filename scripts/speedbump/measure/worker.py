@@ -69,9 +69,9 @@ def measure(task: dict[str, Any], report: Report) -> None:
     session = open_session(task)
     try:
         report("ready", attention_ran=session.attention_ran)
-        report("sentinel", when="before", seconds=session.time_sentinel())
+        report("sentinels", when="before", **session.time_sentinels())
         _answer_all(task, session, report)
-        report("sentinel", when="after", seconds=session.time_sentinel())
+        report("sentinels", when="after", **session.time_sentinels())
         if task["stays"]:
             report("done")
             threading.Event().wait()

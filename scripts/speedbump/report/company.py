@@ -16,7 +16,11 @@ def company(cells: pl.DataFrame) -> list[tuple[str, str]]:
         return []
     on = f" on {plural(found.devices, 'device')}" if found.devices else ""
     at_once = f"up to {found.most}{on}; {plural(found.beside, 'run')} beside others, {found.alone} alone"
-    effects = [("sentinel", found.on_sentinels), ("same output length", found.on_latencies)]
+    effects = [
+        ("sentinel", found.on_sentinels),
+        ("host’s sentinel", found.on_host_sentinels),
+        ("same output length", found.on_latencies),
+    ]
     said = [f"{what} {_words(effect)}" for what, effect in effects if effect]
     verdict = _verdict([effect for _, effect in effects if effect])
     return [("Runs at once", at_once), ("Effect of neighbours", "; ".join([verdict, *said]))]

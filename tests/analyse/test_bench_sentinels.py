@@ -1,0 +1,56 @@
+"""What is counted of the sentinels, on made-up cells whose disturbance is known."""
+
+import numpy as np
+import pytest
+
+from bench.requests import Run, requests_table
+from bench.sentinels import agreements, score
+
+
+def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_does_not():
+    rng = np.random.default_rng(5)
+    runs = []
+    for n_gen in range(32, 1025, 32):
+        load = float(np.exp(rng.normal(0, 0.2)))
+        sentinels = {"device": rng.normal(0, 0.01), "host": np.log(load) + rng.normal(0, 0.01)}
+        changes = [
+            (f"{name}_{when}_s", 0.03 * float(np.exp(sentinels[bound])))
+            for bound, name in (("device", "sentinel"), ("host", "host_sentinel"))
+            for when in ("before", "after")
+        ]
+        runs.append(Run("s", n_gen, (0.01 * n_gen * load,) * 3, changes=tuple(changes)))
+    device, host = agreements(requests_table(runs))
+    assert (device.sentinel, host.sentinel, host.processes) == ("device", "host", 32)
+    assert host.latency_sd == pytest.approx(0.2, rel=0.4)
+    assert host.correlation > 0.95
+    assert abs(device.correlation) < 0.4
+
+
+def test_a_sentinel_that_did_not_run_says_nothing():
+    runs = [Run("s", n, (0.01 * n,), changes=(("sentinel_before_s", 0.03),)) for n in range(32, 513, 32)]
+    assert [found.sentinel for found in agreements(requests_table(runs))] == ["device"]
+
+
+def test_what_each_sign_tells_is_counted_by_kind():
+    def run(process: int, latency_s: float, before_s: float, after_s: float, **changes: str) -> Run:
+        times = {"host_sentinel_before_s": before_s, "host_sentinel_after_s": after_s}
+        fixed = {"sentinel_before_s": 0.03, "sentinel_after_s": 0.03}
+        return Run("s", 64, (latency_s,), process=process, changes=tuple((times | fixed | changes).items()))
+
+    requests = requests_table(
+        [
+            run(1, 1.0, 0.02, 0.02),
+            run(2, 1.1, 0.02, 0.021),
+            run(3, 1.0, 0.021, 0.02),
+            run(4, 2.0, 0.04, 0.04, disturbed="other processes used 50% of the cores"),
+            run(5, 1.9, 0.02, 0.04),
+        ]
+    )
+    cells = requests.sort("process")["cell"].unique(maintain_order=True)
+    kinds = dict(zip(cells, ["nothing", "nothing", "nothing", "load", "load"], strict=True))
+    nothing, load = score(requests, kinds, "nothing")
+    assert (nothing.cells, nothing.slowdown, nothing.others) == (3, 1.0, 0)
+    assert nothing.drift == nothing.level == {"device": 0, "host": 0}
+    assert (load.cells, load.slowdown, load.others) == (2, pytest.approx(1.95), 1)
+    assert load.drift == {"device": 0, "host": 1}
+    assert load.level == {"device": 0, "host": 2}
