@@ -167,13 +167,23 @@ def list_work():
     write_work(Path(WORK), cells, survey(), MODELS)
 
 
+def planned(experiment, stack, round):
+    """The cells that a plan adds to an experiment."""
+    return read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+
+
 def refined(experiment, stack, round):
-    """Run files that a plan adds to an experiment; of what an upgrade's check asked for, those that exist."""
-    cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
-    if round == CHECKED:
-        done = existing(run_path(cell, stack) for cell in cells)
-        cells = [cell for cell in cells if run_path(cell, stack) in done]
-    return [run_file(experiment, cell, stack) for cell in cells]
+    """Their run files."""
+    return [run_file(experiment, cell, stack) for cell in planned(experiment, stack, round)]
+
+
+def checked(experiment, stack, later):
+    """Run files that exist of what an upgrade's check asked for; not those of ``later`` plans, which only rounds that
+    come after the scan's have measured.
+    """
+    cells = {run_path(cell, stack): cell for cell in planned(experiment, stack, CHECKED)}
+    found = existing(file for file in cells if file not in later)
+    return [run_file(experiment, cell, stack) for file, cell in cells.items() if file in found]
 
 
 def plan_of(experiment, stack, round):
@@ -188,11 +198,15 @@ def take_up(stack, cells):
     GRIDS[stack] = cells
     SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
     for name in cells:
+        rounds = range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0))
+        later = {
+            file
+            for round in rounds
+            if Path(plan_of(name, stack, round)).exists()
+            for file in refined(name, stack, round)
+        }
         if Path(plan_of(name, stack, CHECKED)).exists():
-            SCAN[stack][name] += refined(name, stack, CHECKED)
-        for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
-            if Path(plan_of(name, stack, round)).exists():
-                refined(name, stack, round)
+            SCAN[stack][name] += checked(name, stack, later)
 
 
 def take_up_listed():

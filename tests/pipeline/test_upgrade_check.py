@@ -91,8 +91,12 @@ def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
-def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path):
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path, asked):
+    """Also where a check was looked at and not run: refinement then measures what it had asked for."""
     project = studied.copy(tmp_path / "project")
+    if asked:
+        assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
     outcome = run(project, NEW)
     assert outcome.status == 0, outcome.text
     assert outcome.jobs["plan_refinement"] > 1
