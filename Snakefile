@@ -2,6 +2,7 @@
 
 
 include: "rules/common.smk"
+include: "rules/cells.smk"
 include: "rules/stacks.smk"
 include: "rules/measure.smk"
 include: "rules/refine.smk"

@@ -2,6 +2,9 @@
 # Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
 # changes; claims; hypotheses, growth, mitigations, predictions.
 
+from speedbump.grid.refined import runs_of_other_stacks
+from speedbump.grid.work import describe_study
+
 COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
 CHANGES = ("series_changes", "regime_changes", "budget_changes")

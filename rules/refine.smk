@@ -1,6 +1,8 @@
 # In: the runs of an experiment so far.
 # Out: plans/<machine>/<stack>/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
 
+from speedbump.grid.refined import refine_settings
+
 
 wildcard_constraints:
     experiment=r"[a-z][a-z0-9_]*",
