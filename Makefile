@@ -35,8 +35,9 @@ bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle 
 predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
 	$(BIN)/python scripts/predict_onset.py
 
-bench: .venv/ready-to-test  ## what instrument and pipeline cost, measured here; half an hour
+bench: .venv/ready-to-test  ## what instrument and pipeline cost, and what sentinels tell, measured here; 40 minutes
 	$(BIN)/python scripts/bench_instrument.py
+	$(BIN)/python scripts/bench_sentinels.py
 	$(BIN)/python scripts/bench_pipeline.py
 
 test: .venv/oldest  ## every test

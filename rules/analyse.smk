@@ -2,7 +2,7 @@
 # Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
 # changes; claims; hypotheses, growth, mitigations, predictions.
 
-from speedbump.grid.refined import runs_of_other_stacks
+from speedbump.grid.refined import fingerprint, runs_of_other_stacks
 from speedbump.grid.work import describe_study
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
@@ -14,6 +14,12 @@ BUNDLES = [] if CHECK else STUDY.bundles
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
 
 
+def other_stacks():
+    """Run files of this machine's stacks that are not measured now."""
+    only = CHECK and CHECK.reference
+    return runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only)
+
+
 rule collect_requests:
     """Verify every run and join them; what cannot be read is named, the rest goes on."""
     input:
@@ -21,9 +27,6 @@ rule collect_requests:
         library=library("analyse"),
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
-        others=lambda wildcards: runs_of_other_stacks(
-            GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only=CHECK and CHECK.reference
-        ),
         environments=RECORDS,
         bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
     output:
@@ -35,10 +38,12 @@ rule collect_requests:
     params:
         study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards, input: write_list(
+        runs=lambda wildcards: write_list(
             "collect_requests",
-            {"experiments": {name: files_of(name) for name in GRID.cells}, "other_stacks": list(input.others)},
+            {"experiments": {name: files_of(name) for name in GRID.cells}, "other_stacks": other_stacks()},
         ),
+        # No input, since measure_cell would be asked for what only another stack can make.
+        other_stacks=lambda wildcards: fingerprint(other_stacks()),
         bundles=BUNDLES,
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:

@@ -2,9 +2,8 @@
 # Out: CELLS, FILES, SCAN, GRIDS: which run files every experiment has on every stack; how much is left to measure.
 
 from speedbump.grid.around import around_in_words
-from speedbump.grid.cells import canonical, cell_id, takes_all
+from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.environments import probe_again, read_made, usable
-from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan
 from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
 from speedbump.grid.work import describe_work, existing, survey_runs, write_work
@@ -21,23 +20,6 @@ def parameters(cell):
     if cell not in CELLS:
         raise WorkflowError(f"{cell}: no cell of {STUDY_FILE}, or planned for another stack")
     return CELLS[cell]
-
-
-def device_of(cell):
-    """The device in a cell's id."""
-    return cell.split(".")[-3]
-
-
-def turn_of(cell):
-    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
-    if not STUDY.blocks:
-        return measuring_order(cell, STUDY.protocol.seed)
-    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
-
-
-def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
-    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
 def run_path(cell, stack):
@@ -76,12 +58,16 @@ def refined(experiment, stack, round):
     return [run_file(experiment, cell, stack) for cell in planned(experiment, stack, round)]
 
 
-def checked(experiment, stack, later):
-    """Run files that exist of what an upgrade's check asked for; not those of ``later`` plans, which only rounds that
-    come after the scan's have measured.
+def checked(experiment, stack):
+    """Run files that exist of what an upgrade's check asked for. What another plan names as well is that one's: it was
+    not there when refinement began, and would change what it began with.
     """
     cells = {run_path(cell, stack): cell for cell in planned(experiment, stack, CHECKED)}
-    found = existing(file for file in cells if file not in later)
+    rounds = [int(plan.stem) for plan in Path(PLANS, stack, experiment).glob("*.json")]
+    others = {
+        run_path(cell, stack) for round in rounds if round != CHECKED for cell in planned(experiment, stack, round)
+    }
+    found = existing(cells.keys() - others)
     return [run_file(experiment, cell, stack) for file, cell in cells.items() if file in found]
 
 
@@ -97,15 +83,11 @@ def take_up(stack, cells):
     GRIDS[stack] = cells
     SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
     for name in cells:
-        rounds = range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0))
-        later = {
-            file
-            for round in rounds
-            if Path(plan_of(name, stack, round)).exists()
-            for file in refined(name, stack, round)
-        }
+        for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
+            if Path(plan_of(name, stack, round)).exists():
+                refined(name, stack, round)
         if Path(plan_of(name, stack, CHECKED)).exists():
-            SCAN[stack][name] += checked(name, stack, later)
+            SCAN[stack][name] += checked(name, stack)
 
 
 def take_up_listed():

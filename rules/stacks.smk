@@ -1,7 +1,7 @@
 # In: a stack that the study lists.
 # Out: results/environments/<name>.json, what came of making it, and <name>/, the environment itself.
 
-from speedbump.grid.environments import ENVIRONMENTS
+from speedbump.grid.environments import ENVIRONMENTS, usable
 
 
 def definition_of(environment):

@@ -67,8 +67,8 @@ def _i(name: str, meaning: str, unit: str = "") -> Column:
     return Column(name, pl.Int64, meaning, unit)
 
 
-def _f(name: str, meaning: str, unit: str = "") -> Column:
-    return Column(name, pl.Float64, meaning, unit)
+def _f(name: str, meaning: str, unit: str = "", *, late: bool = False) -> Column:
+    return Column(name, pl.Float64, meaning, unit, late)
 
 
 def _b(name: str, meaning: str) -> Column:
@@ -124,16 +124,8 @@ REQUESTS = Table(
         *_MEMORY,
         _f("sentinel_before_s", "fixed workload run before the cell, median", "s"),
         _f("sentinel_after_s", "the same after the cell", "s"),
-        *(
-            Column(
-                f"host_sentinel_{when}_s",
-                pl.Float64,
-                f"many small operations, which the host bounds, {when} the cell, median; null in older tables",
-                "s",
-                late=True,
-            )
-            for when in ("before", "after")
-        ),
+        _f("host_sentinel_before_s", "small operations, which the host bounds; null in older tables", "s", late=True),
+        _f("host_sentinel_after_s", "the same after the cell", "s", late=True),
         _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
         Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
@@ -542,16 +534,20 @@ TABLES = (
 )
 
 
+def late_values(table: Table) -> dict[str, pl.Expr]:
+    """What files from before a column hold in it: an axis' default, at which their cells were measured, else null."""
+    values = {axis.name: pl.lit(axis.default) for axis in AXES if axis.late and axis.name in table.schema}
+    return values | {column.name: pl.lit(None, column.dtype) for column in table.columns if column.late}
+
+
 def check_table(frame: pl.DataFrame, table: Table, where: str) -> pl.DataFrame:
     """The frame with exactly the table's columns in order. Raises TableError naming ``where``.
 
-    A column of an axis that came later is filled with its default, at which the cells were measured; another late
-    column with null.
+    Columns that came later are filled in, as ``late_values`` says.
     """
     if frame.schema == table.schema:
         return frame
-    late = {axis.name: pl.lit(axis.default) for axis in AXES if axis.late and axis.name in table.schema}
-    late |= {column.name: pl.lit(None, column.dtype) for column in table.columns if column.late}
+    late = late_values(table)
     frame = frame.with_columns(value.alias(name) for name, value in late.items() if name not in frame.columns)
     missing = [name for name in table.schema if name not in frame.columns]
     extra = [name for name in frame.columns if name not in table.schema]

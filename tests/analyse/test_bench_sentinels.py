@@ -1,10 +1,14 @@
 """What is counted of the sentinels, on made-up cells whose disturbance is known."""
 
+import time
+
 import numpy as np
+import psutil
 import pytest
 
 from bench.requests import Run, requests_table
-from bench.sentinels import agreements, score
+from bench.sentinels import agreements, busy, score
+from bench.sentinels_page import render_page, render_section
 
 
 def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_does_not():
@@ -20,7 +24,7 @@ def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_
         ]
         runs.append(Run("s", n_gen, (0.01 * n_gen * load,) * 3, changes=tuple(changes)))
     device, host = agreements(requests_table(runs))
-    assert (device.sentinel, host.sentinel, host.processes) == ("device", "host", 32)
+    assert (device.bound, host.bound, host.processes) == ("device", "host", 32)
     assert host.latency_sd == pytest.approx(0.2, rel=0.4)
     assert host.correlation > 0.95
     assert abs(device.correlation) < 0.4
@@ -28,7 +32,7 @@ def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_
 
 def test_a_sentinel_that_did_not_run_says_nothing():
     runs = [Run("s", n, (0.01 * n,), changes=(("sentinel_before_s", 0.03),)) for n in range(32, 513, 32)]
-    assert [found.sentinel for found in agreements(requests_table(runs))] == ["device"]
+    assert [found.bound for found in agreements(requests_table(runs))] == ["device"]
 
 
 def test_what_each_sign_tells_is_counted_by_kind():
@@ -54,3 +58,33 @@ def test_what_each_sign_tells_is_counted_by_kind():
     assert (load.cells, load.slowdown, load.others) == (2, pytest.approx(1.95), 1)
     assert load.drift == {"device": 0, "host": 1}
     assert load.level == {"device": 0, "host": 2}
+    with pytest.raises(ValueError, match=r"no request finished in s\.64\.9"):
+        score(requests, {**kinds, "s.64.9": "load"}, "nothing")
+
+
+def burners():
+    return [child for child in psutil.Process().children() if "while True" in " ".join(child.cmdline())]
+
+
+def test_a_core_is_kept_busy_from_after_the_delay_until_the_end():
+    with busy(1, 0.0):
+        (burner,) = burners()
+        time.sleep(0.5)
+        assert sum(burner.cpu_times()[:2]) > 0.05
+    with busy(2, 60.0):
+        assert not burners()
+    assert not burners()
+
+
+def test_a_machines_section_is_replaced_and_others_stay(tmp_path):
+    page = tmp_path / "page.md"
+    for place, circumstances in (("b, cpu", "first"), ("a, cuda", "second"), ("b, cpu", "third")):
+        page.write_text(render_page(page, render_section(place, circumstances, [], []), []))
+    text = page.read_text()
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## a, cuda",
+        "## b, cpu",
+        "## Recorded curves",
+    ]
+    assert "first" not in text
+    assert "third" in text

@@ -43,5 +43,5 @@ def test_the_fixed_workload_tells_of_a_busy_cpu():
 
 
 def test_the_recorded_sentinel_varies():
-    ((_, curve),) = read_curves(pl.read_parquet(DATA / "busy_distilgpt2.parquet"))
+    ((_, curve),) = read_curves(read_table(DATA / "busy_distilgpt2.parquet", REQUESTS))
     assert np.exp(curve.unrest) > 1.5

@@ -48,10 +48,29 @@ def test_a_stack_may_add_torchs_build_and_nothing_else(monkeypatch, torch, insta
     assert bool(re.fullmatch(definition.stack_pattern, stack)) is fits
 
 
-def test_a_missing_wheel_folder_is_one_line():
-    with pytest.raises(StudyError, match=r"x.yaml: stacks\[0\].find_links: nowhere is no folder here"):
-        listed({"torch": "2.8.0", "transformers": "4.57.6", "find_links": "nowhere"})
-    assert listed({"torch": "2.8.0", "transformers": "4.57.6", "find_links": "https://example.org/wheels"})
+@pytest.mark.parametrize("key", ["index", "extra_index", "find_links"])
+def test_a_place_of_packages_that_is_not_there_is_one_line(key, tmp_path):
+    stack = {"torch": "2.8.0", "transformers": "4.57.6"}
+    with pytest.raises(StudyError, match=rf"x.yaml: stacks\[0\].{key}: nowhere is no folder here"):
+        listed({**stack, key: "nowhere"})
+    assert listed({**stack, key: "https://example.org/wheels"})
+    assert listed({**stack, key: str(tmp_path)})
+
+
+def test_a_package_is_a_requirement_or_a_file(tmp_path):
+    stack = {"torch": "2.8.0", "transformers": "4.57.6"}
+    with pytest.raises(StudyError, match=r"x.yaml: stacks\[0\].packages: lit serve is no requirement, such as lits"):
+        listed({**stack, "packages": ["numpy", "lit serve"]})
+    wheel = tmp_path / "own build.whl"
+    wheel.touch()
+    assert listed({**stack, "packages": ["litserve>=0.2.16", str(wheel)]})
+
+
+def test_no_stack_at_all_is_one_line_and_a_single_one_needs_no_list():
+    study = {"study": "s", "title": "S", "experiments": [{"name": "scan", "n_gen": 8}]}
+    with pytest.raises(StudyError, match=r"x.yaml: stacks: is empty: name at least one value, or leave the key out"):
+        read_study({**study, "stacks": []}, "x.yaml")
+    assert len(read_study({**study, "stacks": {"torch": "2.8.0", "transformers": "4.57.6"}}, "x.yaml").stacks) == 1
 
 
 def test_only_what_was_made_is_used_and_a_stack_once(tmp_path, monkeypatch):

@@ -126,12 +126,11 @@ def test_a_gpus_slug(monkeypatch):
 
 def test_a_declared_machine_that_nobody_asked_is_refused_and_never_probed_here(tmp_path):
     file = tmp_path / "s.json"
-    with pytest.raises(
-        DevicesError, match=r"s\.json: missing; run python scripts/probe_devices.py on a node.*none is kn"
-    ):
+    missing = r"s\.json: missing or broken; run python scripts/probe_devices.py on a node that measures"
+    with pytest.raises(DevicesError, match=f"{missing}$"):
         recall_devices(file, None, lambda line: None)
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DevicesError, match=f"or give one of {tmp_path.name}'s stacks: other"):
+    with pytest.raises(DevicesError, match=f"{missing}, or give .* stack= one that {tmp_path.name} has: other"):
         recall_devices(file, None, lambda line: None)
     file.write_text(json.dumps(computes(cpu=(True, True), cuda=(False, True))))
     assert recall_devices(file, None, lambda line: None) == {"cpu": True, "cuda": False}

@@ -25,18 +25,6 @@ def experiment(**changes):
         ({"torch": ">=2.8", "transformers": "4.57.6"}, "x.yaml: stacks[0].torch: '>=2.8' is no exact version"),
         ({"torch": [], "transformers": "4.57.6"}, "x.yaml: stacks[0].torch: is empty"),
         ({"torch": "2.8.0", "transformers": "4.57.6", "extra": 1}, "x.yaml: stacks[0].extra: unknown key"),
-        (
-            {"torch": "2.8.0", "transformers": "4.57.6", "index": "here"},
-            "x.yaml: stacks[0].index: 'here' is no address",
-        ),
-        (
-            {"torch": "2.8.0", "transformers": "4.57.6", "extra_index": "wheels"},
-            "x.yaml: stacks[0].extra_index[0]: 'wheels' is no address, such as https://",
-        ),
-        (
-            {"torch": "2.8.0", "transformers": "4.57.6", "packages": ["lit serve"]},
-            "x.yaml: stacks[0].packages[0]: 'lit serve' is no requirement, such as litserve>=0.2.16",
-        ),
     ],
 )
 def test_a_wrong_stack_is_one_line(stack, message):

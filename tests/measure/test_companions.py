@@ -61,6 +61,18 @@ def test_a_predecessor_that_dies_is_a_row(cell_command):
 
 
 @real
+def test_a_ballast_that_dies_before_the_worker_starts_is_a_row(cell_command):
+    running = cell_command(limits=ASKED, ballast_gb=1, predecessor="running", **LONG).start_on_terminal()
+    while len(running.workers()) < 2:
+        time.sleep(0.1)
+    running.workers()[0].kill()
+    run = running.finish()
+    assert run.code == 0, run.stderr
+    assert run.column("status") == ["killed", "not_run", "not_run"]
+    assert run.column("message")[0] == "the ballast ended while the cell was measured"
+
+
+@real
 def test_a_predecessor_that_cannot_start_is_a_row(cell_command):
     run = cell_command(predecessor="running", model="vast").run()
     assert run.code == 0, run.stderr

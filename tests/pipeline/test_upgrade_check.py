@@ -1,6 +1,7 @@
 """An upgrade's check through real Snakemake, on a simulated device whose regime moves, vanishes or stays."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -102,6 +103,13 @@ def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, t
     assert outcome.jobs["plan_refinement"] > 1
     assert outcome.jobs["measure_cell"] > DECIDING
     assert run(project, NEW).jobs == {}
+    if asked:
+        return
+    old = next(file for file in project.runs if OLD in str(file))
+    os.utime(old)
+    again = run(project, NEW).jobs
+    assert again["collect_requests"] == 1, "another stack's run was replaced"
+    assert again["measure_cell"] == again["plan_refinement"] == 0
 
 
 def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studied, tmp_path):

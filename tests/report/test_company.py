@@ -25,6 +25,15 @@ def test_both_effects_are_said_with_what_they_rest_on():
     )
 
 
+def test_the_hosts_sentinel_is_said_where_it_ran():
+    rows = [("cuda-a", beside, 0.03, n, None) for n in range(8) for beside in (0.0, 1.0)]
+    slowed = pl.when(pl.col("neighbours") > 0).then(0.03).otherwise(0.02) + 1e-5 * pl.col("n_gen")
+    assert (
+        "; host’s sentinel 1.50× as long as alone (1."
+        in company(cells(*rows).with_columns(host_sentinel_s=slowed))[1][1]
+    )
+
+
 def test_without_runs_alone_the_effect_is_unknown():
     _, effect = company(cells(("cuda-a", 1.0, 0.03, 8, 1.0), ("cuda-b", 1.0, 0.03, 16, 1.0)))
     assert effect == ("Effect of neighbours", "unknown: no device has runs of both kinds")

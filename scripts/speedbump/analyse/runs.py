@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.verification import FILE, ContradictionError, are_sound, check_rows, expect
-from speedbump.grid.axes import AXES
 from speedbump.tables import (
     FAULTS,
     MEMORY_SAMPLES,
@@ -19,6 +18,7 @@ from speedbump.tables import (
     Table,
     TableError,
     check_table,
+    late_values,
     read_metadata,
     read_table,
 )
@@ -123,18 +123,18 @@ def _scan(files: Sequence[Path], table: Table, runs: dict[str, str] | None = Non
 
 
 def _read_together(paths: list[str], table: Table) -> pl.DataFrame:
-    """Many files as one frame; those from before a late axis get its default, where others have the column."""
+    """Many files as one frame; those from before a late column get what ``late_values`` says, where others have it."""
     try:
         return pl.read_parquet(paths, glob=False, include_file_paths=FILE)
     except pl.exceptions.PolarsError:
-        late = {axis.name: axis.default for axis in AXES if axis.late and axis.name in table.schema}
+        late = late_values(table)
         for path in paths:
             if not {*table.schema} - {*pl.read_parquet_schema(path)} <= {*late}:
                 raise
         frame = pl.read_parquet(
             paths, glob=False, include_file_paths=FILE, schema=table.schema, missing_columns="insert"
         )
-        return frame.with_columns(pl.col(name).fill_null(pl.lit(default)) for name, default in late.items())
+        return frame.with_columns(pl.col(name).fill_null(value) for name, value in late.items())
 
 
 def _read_one(file: Path) -> Runs:

@@ -28,11 +28,10 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     found = _read(file)
     if probe is None:
         if found is None:
-            known = sorted(beside.stem for beside in file.parent.glob("*.json"))
-            raise DevicesError(
-                f"{file}: missing; run python scripts/probe_devices.py on a node that measures, or give one of "
-                f"{file.parent.name}'s stacks: {', '.join(known) or 'none is known'}"
-            )
+            known = ", ".join(sorted(beside.stem for beside in file.parent.glob("*.json") if beside != file))
+            other = f", or give with --config stack= one that {file.parent.name} has: {known}" if known else ""
+            missing = f"{file}: missing or broken; run python scripts/probe_devices.py on a node that measures"
+            raise DevicesError(missing + other)
     elif found is None or any(has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()

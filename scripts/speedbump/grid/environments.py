@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from speedbump.grid.devices import Found, has_failed
 from speedbump.grid.machine import find_os
 from speedbump.grid.stack import StackError, stack_slug
-from speedbump.grid.study import Study, StudyError
+from speedbump.grid.study import Stack, Study, StudyError
 
 ENVIRONMENTS = Path("results/environments")
 """Each has its record there, ``<name>.json``, its folder ``<name>``, and ``<name>.lock``, by which it is made again."""
@@ -96,14 +97,29 @@ def list_environments(study: Study, file: str, machine: str) -> list[Definition]
     python = sys.implementation.cache_tag
     found: dict[str, Definition] = {}
     for number, stack in enumerate(study.stacks):
-        for place in stack.find_links:
-            if "://" not in place and not Path(place).is_dir():
-                raise StudyError(f"{file}: stacks[{number}].find_links: {place} is no folder here, and no address")
+        _check_places(stack, f"{file}: stacks[{number}]")
         for torch, transformers in itertools.product(stack.torch, stack.transformers):
             lists = (tuple(stack.extra_index), tuple(stack.find_links), tuple(stack.packages))
             definition = Definition(machine, python, torch, transformers, stack.index, *lists)
             found.setdefault(definition.name, definition)
     return list(found.values())
+
+
+def _check_places(stack: Stack, where: str) -> None:
+    """Whether an installer could find what the stack names. Raises StudyError."""
+    index = [] if stack.index is None else [stack.index]
+    for key, places in (("index", index), ("extra_index", stack.extra_index), ("find_links", stack.find_links)):
+        for place in places:
+            if "://" not in place and not Path(place).is_dir():
+                raise StudyError(f"{where}.{key}: {place} is no folder here, and no address")
+    for package in stack.packages:
+        try:
+            Requirement(package)
+        except InvalidRequirement:
+            if not Path(package).exists():
+                raise StudyError(
+                    f"{where}.packages: {package} is no requirement, such as litserve>=0.2.16, and no file here"
+                ) from None
 
 
 def read_made(record: Path) -> Made | None:

@@ -1,5 +1,6 @@
 """Refinement as the grid sees it: its settings, and the cells that a plan adds to an experiment."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -69,6 +70,15 @@ def runs_of_other_stacks(
             candidates = (folder / f"{cell_id(cell)}.parquet" for cell in cells)
             files |= dict.fromkeys(str(file) for file in candidates if file.exists())
     return list(files)
+
+
+def fingerprint(files: Iterable[str]) -> str:
+    """Changes when files come, go or are replaced."""
+    digest = hashlib.sha256()
+    for file in files:
+        about = Path(file).stat()
+        digest.update(f"{file} {about.st_size} {about.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def refine_settings(study: Study, experiment: str) -> str:

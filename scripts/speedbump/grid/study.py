@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -144,24 +142,8 @@ def _as_versions(value: Any) -> Any:
     return versions
 
 
-def _address(value: str) -> str:
-    if "://" not in value:
-        raise ValueError(f"{value!r} is no address, such as https://download.pytorch.org/whl/cpu")
-    return value
-
-
-def _requirement(value: str) -> str:
-    try:
-        Requirement(value)
-    except InvalidRequirement:
-        raise ValueError(f"{value!r} is no requirement, such as litserve>=0.2.16") from None
-    return value
-
-
 _Versions = Annotated[list[str], BeforeValidator(_as_versions)]
 _Texts = Annotated[list[str], BeforeValidator(_as_list)]
-_Address = Annotated[str, AfterValidator(_address)]
-_Requirement = Annotated[str, AfterValidator(_requirement)]
 
 
 class Stack(_Strict):
@@ -169,12 +151,10 @@ class Stack(_Strict):
 
     torch: _Versions = Field(description="exact versions, such as 2.8.0 or [2.7.0, 2.8.0+cpu]")
     transformers: _Versions = Field(description="exact versions")
-    index: _Address | None = Field(None, description="package index in place of the usual one")
-    extra_index: Annotated[list[_Address], BeforeValidator(_as_list)] = Field([], description="further package indexes")
+    index: str | None = Field(None, description="package index in place of the usual one")
+    extra_index: _Texts = Field([], description="further package indexes")
     find_links: _Texts = Field([], description="folders, or pages, with wheels")
-    packages: Annotated[list[_Requirement], BeforeValidator(_as_list)] = Field(
-        [], description="what else is installed, such as litserve>=0.2.16"
-    )
+    packages: _Texts = Field([], description="what else is installed, such as litserve>=0.2.16")
 
 
 Axes = create_model("Axes", __base__=_Strict, **{axis.name: _field(axis) for axis in AXES})
@@ -238,7 +218,9 @@ class Study(_Strict):
     protocol: Protocol = Protocol()
     limits: Limits = Limits()
     experiments: list[Experiment] = Field([], description="may be left out where bundles are listed")
-    stacks: list[Stack] = Field([], min_length=1, description="measured in place of the stack that runs Speedbump")
+    stacks: Annotated[list[Stack], BeforeValidator(_as_list)] = Field(
+        [], description="measured in place of the stack that runs Speedbump"
+    )
     bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
     workload: str | None = Field(
@@ -250,7 +232,7 @@ class Study(_Strict):
         None,
         ge=1,
         le=MOST_BLOCKS,
-        description="repeats of every process, one after the other, each in random order, unless it names its process",
+        description="repeats of every process, one after the other, each in random order; a named process stays",
     )
 
 

@@ -69,7 +69,8 @@ def parse_compressed(text: str) -> int | None:
 
 
 def find_disturbances(before: State, after: State, sentinels: Mapping[str, float]) -> list[str]:
-    """Why a cell's times may not be its own, in plain words. ``sentinels``: those that ran, as ``rows.Record``.
+    """Why a cell's times may not be its own, in plain words. ``sentinels``: seconds, by column of the requests
+    table, of those that ran.
 
     The worker must have ended, or its CPU time counts as another process's.
     """

@@ -1,6 +1,6 @@
 """Fixed pieces of work, timed before and after a cell: when they take another time, something else changed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter
 
@@ -19,15 +19,17 @@ DISPATCHES = {"cpu": 20_000, "mps": 5_000, "cuda": 10_000}
 
 def time_sentinels(accelerator: Accelerator) -> dict[str, float]:
     """``device_s`` and ``host_s``: median seconds of a burst of matrix products, which the device bounds, and of one
-    of small operations, which the host bounds as it does decoding at batch 1. The first burst of each is not counted.
+    of small operations, which the host bounds, as it can bound decoding. The first burst of each is not counted.
 
     What they took from the device is given back, so that the first request finds empty pools.
     """
     name, size = accelerator.name, SIZE[accelerator.name]
+    factor, one = torch.full((size, size), 1 / size, device=name), torch.ones(1, device=name)
     times = {
-        "device_s": _time_bursts(torch.matmul, torch.full((size, size), 1 / size, device=name), PRODUCTS, accelerator),
-        "host_s": _time_bursts(torch.Tensor.mul_, torch.ones(1, device=name), DISPATCHES, accelerator),
+        "device_s": _time_bursts(torch.matmul, factor, PRODUCTS[name], accelerator.wait),
+        "host_s": _time_bursts(torch.Tensor.mul_, one, DISPATCHES[name], accelerator.wait),
     }
+    del factor, one
     accelerator.empty_cache()
     return times
 
@@ -35,10 +37,9 @@ def time_sentinels(accelerator: Accelerator) -> dict[str, float]:
 def _time_bursts(
     operation: Callable[[torch.Tensor, torch.Tensor], object],
     operand: torch.Tensor,
-    counts: Mapping[str, int],
-    accelerator: Accelerator,
+    count: int,
+    wait: Callable[[], None],
 ) -> float:
-    wait, count = accelerator.wait, counts[accelerator.name]
     bursts_s = []
     for _ in range(BURSTS + 1):
         wait()

@@ -166,9 +166,9 @@ def run_worker(
                 for name, its_task in companions_of(cell, task, plan):
                     if record.ending is None:
                         companion = beside.enter_context(start_worker(python, its_task, held.descriptors, variables))
-                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, {}, since)
+                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions, since)
+                        record.ending = _of_companion(name, ready.ending, companions)
                         companions[name] = companion
-                        record.ending = _of_companion(name, ready.ending)
                 if record.ending is None:
                     with start_worker(python, task, held.descriptors, variables, log) as worker:
                         record = watch(
@@ -273,9 +273,14 @@ def _has_ended(companion: Worker) -> bool:
     return companion.ended
 
 
-def _of_companion(name: str, ending: Ending | None) -> Ending | None:
-    """The cell's ending where one of its companions was never ready; what is slow in that one is not the cell's."""
-    return Ending(ending.status, f"the {name}: {ending.message}") if ending else None
+def _of_companion(name: str, ending: Ending | None, earlier: Mapping[str, Worker]) -> Ending | None:
+    """The cell's ending where one of its companions was never ready; what is slow in that one is not the cell's.
+
+    earlier: those that were ready before; the ending already names one of them that has died.
+    """
+    if ending is None or any(map(_has_ended, earlier.values())):
+        return ending
+    return Ending(ending.status, f"the {name}: {ending.message}")
 
 
 def _death(worker: Worker) -> Ending:

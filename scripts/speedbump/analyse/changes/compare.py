@@ -108,7 +108,10 @@ def _slow(states: States) -> Array:
 
 
 def _sentinels(requests: pl.DataFrame) -> dict[str, Estimate]:
-    """Of every series, the middle of the log times of the fixed workload around its processes, and its variance."""
+    """Of every series, the middle of the log times of the fixed workload around its processes, and its variance.
+
+    The device's alone: the host's is made of torch's own dispatching, which an upgrade may really have slowed down.
+    """
     around = pl.mean_horizontal(pl.col("sentinel_before_s").log(), pl.col("sentinel_after_s").log())
     each = requests.with_columns(around.alias("log_s")).drop_nulls("log_s").unique(["series", "cell"])
     found = {}

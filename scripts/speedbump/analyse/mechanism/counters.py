@@ -79,7 +79,7 @@ def swap_grown(sight: Sight) -> Observation:
 
 
 def sentinel_share(sight: Sight) -> Observation:
-    """How much slower the fixed workload runs after slow cells than after normal ones, as a share of the
+    """How much slower the device's fixed workload runs after slow cells than after normal ones, as a share of the
     slow-down, both as logarithms.
     """
     cells = _cells(sight, pl.col("sentinel_after_s").log().first())

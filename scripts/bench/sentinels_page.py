@@ -1,0 +1,65 @@
+"""The page on what the sentinels tell, as Markdown."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.sentinels import BOUNDS, Agreement, Kind
+from speedbump.analyse.curve import QUIET_SD
+from speedbump.measure.environment import OTHERS_SHARE, SENTINEL_DRIFT
+
+HEAD = f"""# What the sentinels tell
+
+Written by `scripts/bench_sentinels.py`; a section for each machine and device, replaced when the script runs there
+again. Before and after each cell run two fixed pieces of work: matrix products, which the device bounds, and small
+operations, which the host bounds, as it can bound decoding.
+
+- *Drift*: a sentinel took {SENTINEL_DRIFT:g} times as long after the cell as before, or the reverse. The pipeline flags
+  such a cell.
+- *Level*: its mean of before and after lies as far from the middle of the quiet cells. The pipeline flags no cell for
+  that; a series whose processes differ so is called undetermined, "the machine was busy", where it has no regime.
+- *Others*: other processes used more than {OTHERS_SHARE:.0%} of the cores, as far as the system reports them. The
+  pipeline flags such a cell.
+"""
+RECORDED = "## Recorded curves"
+
+
+def render_section(place: str, circumstances: str, kinds: Sequence[Kind], quiet: Sequence[Agreement]) -> str:
+    """Of one machine and device. ``quiet``: of its quiet cells."""
+    signs = [f"{sign} of the {bound}'s" for sign in ("drift", "level") for bound in BOUNDS]
+    lines = [f"## {place}", "", circumstances, ""]
+    lines += [f"| beside | cells | latency | {' | '.join(signs)} | others |", f"|---|{'---:|' * (3 + len(signs))}"]
+    for kind in kinds:
+        told = [*kind.drift.values(), *kind.level.values(), kind.others]
+        lines.append(f"| {kind.kind} | {kind.cells} | {kind.slowdown:.2f}x | {' | '.join(map(str, told))} |")
+    lines += [
+        "",
+        f"With nothing beside, standard deviations of logarithms (a quiet machine's: up to {QUIET_SD:g}):",
+    ]
+    lines += [f"{found.bound}'s sentinel {found.sentinel_sd:.3f}, latency {found.latency_sd:.3f}." for found in quiet]
+    return "\n".join(lines)
+
+
+def render_page(page: Path, section: str, recorded: Sequence[tuple[str, Agreement]]) -> str:
+    """The whole page: the sections it has of other machines, the new one, and what was recorded."""
+    parts = page.read_text().split("\n## ")[1:] if page.exists() else []
+    heading = section.partition("\n")[0]
+    others = [f"## {part}".strip() for part in parts]
+    kept = [part for part in others if part.partition("\n")[0] not in (heading, RECORDED)]
+    return "\n\n".join([HEAD.strip(), *sorted([*kept, section]), _recorded(recorded)]) + "\n"
+
+
+def _recorded(recorded: Sequence[tuple[str, Agreement]]) -> str:
+    lines = [
+        RECORDED,
+        "",
+        "Standard deviations of logarithms, over the processes of all series that have eight and more.",
+    ]
+    lines += ["A sentinel that is not listed did not run.", ""]
+    lines += ["| file | bound by the | processes | latency over trend | sentinel | correlation |"]
+    lines += ["|---|---|---:|---:|---:|---:|"]
+    for file, found in recorded:
+        lines.append(
+            f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.sentinel_sd:.3f} "
+            f"| {found.correlation:.2f} |"
+        )
+    return "\n".join(lines)
