@@ -183,8 +183,14 @@ def test_operators_where_no_length_is_slow(tmp_path):
 
 
 def test_profiles_as_the_pipeline_leaves_them_are_of_the_curve_measured_alike(tmp_path):
-    plain = read_study(simulate(tmp_path, [Line(slow=SLOW)]))
-    profiled = plain.requests.head(1).with_columns(series=pl.lit("profiled"), instrument=pl.lit("profile"))
+    lines = [Line(slow=SLOW), Line(slow=SLOW, axes={"harness": "generate"}, per_token_s=0.02)]
+    plain = read_study(simulate(tmp_path, lines))
+    (own,) = (curve for curve in plain.curves if curve.row["harness"] == "loop")
+    profiled = (
+        plain.requests.filter(series=own.series)
+        .head(1)
+        .with_columns(series=pl.lit("profiled"), instrument=pl.lit("profile"))
+    )
     write_table(pl.concat([plain.requests, profiled]), REQUESTS, tmp_path / "requests.parquet")
     row = {"series": "profiled", "request": 3, "operator": "mm", "side": "host", "calls": 1}
     rows = [{**row, "n_gen": 384, "self_host_s": 0.384}, {**row, "n_gen": 512, "self_host_s": 5.12}]
@@ -192,5 +198,5 @@ def test_profiles_as_the_pipeline_leaves_them_are_of_the_curve_measured_alike(tm
     study = read_study(tmp_path)
     assert "profiled" not in [curve.series for curve in study.curves]
     (pair,) = profiles.pairs(study)
-    assert (pair.curve.series, pair.slow, pair.over, pair.under) == (study.curves[0].series, True, 512, 384)
+    assert (pair.curve.series, pair.slow, pair.over, pair.under) == (own.series, True, 512, 384)
     assert [row["difference_ms"] for row in pair.operators] == pytest.approx([9.0])

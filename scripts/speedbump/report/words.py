@@ -20,9 +20,11 @@ def times(value: float) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """The ends of a ratio's 95 % interval: ``10.3–14.9``; empty when there is none."""
+    """The ends of a ratio's 95 % interval: ``10.3–14.9``, ``0.94–1.12``; empty when there is none."""
     if low is None or high is None:
         return ""
+    if 0.095 <= low < 1.095 <= high < 9.95:
+        return f"{low:.2f}–{high:.2f}"
     return f"{times(low)[:-1]}–{times(high)[:-1]}"
 
 

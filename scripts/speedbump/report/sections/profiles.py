@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES
 from speedbump.report.charts import Drawing, Rows
 from speedbump.report.curves import Curve
 from speedbump.report.published import Published
@@ -35,7 +36,8 @@ class Pair:
 def pairs(study: Study) -> list[Pair]:
     """A pair of everything that was profiled at two lengths, the most affected curve first.
 
-    A profiled request is in no curve: its curve is one that differs in how requests are observed or driven alone.
+    A profiled request is in no curve: its curve is the one that differs in how requests are observed or driven alone,
+    and of several the one that differs in the least.
     """
     found = []
     profiled = study.requests.filter(pl.col("series").is_in(study.profiles["series"].unique().to_list()))
@@ -46,7 +48,8 @@ def pairs(study: Study) -> list[Pair]:
         if alike and len(lengths) > 1:
             states = pl.concat([curve.budgets.select("n_gen", "state") for curve in alike])
             slow, over, under = _choose(lengths, set(states.filter(pl.col("state") == "slow")["n_gen"]))
-            found.append(Pair(alike[0], slow, over, under, _differences(own, over, under)))
+            nearest = min(alike, key=lambda curve: sum(curve.row[name] != row[name] for name in _SHARED))
+            found.append(Pair(nearest, slow, over, under, _differences(own, over, under)))
     rank = {curve.series: place for place, curve in enumerate(study.curves)}
     return sorted(found, key=lambda pair: rank[pair.curve.series])
 
@@ -55,6 +58,7 @@ _ALIKE = (
     *("machine", "stack", "model", "device", "dtype", "attention", "kv_cache", "n_prompt", "batch"),
     *("lifetime", "between_requests", "compile", "predecessor", "ballast_gb", "watermark"),
 )
+_SHARED = tuple(name for name in DEFAULTS if name not in NOT_IN_SERIES)
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
