@@ -60,6 +60,10 @@ def start(project, *arguments):
     )
 
 
+def read(project, table):
+    return pl.read_parquet(project.root / f"results/studies/fifty/{table}.parquet")
+
+
 def jobs(state):
     return ask("squeue", "-h", "-t", state, "-o", "%i").split()
 
@@ -91,12 +95,13 @@ def test_fifty_cells_with_a_drained_node_and_a_cancelled_job_give_the_tables_of_
     outcome = local.run("--cores", "2", "--resources", "accelerator=2", study=STUDY)
     assert outcome.status == 0, outcome.text
     assert [run.name for run in project.runs] == [run.name for run in local.runs]
-    for table in ("requests", "series", "regimes", "budgets"):
-        ours, theirs = (pl.read_parquet(p.root / f"results/studies/fifty/{table}.parquet") for p in (project, local))
+    flagged = any(read(p, "requests")["disturbed"].is_not_null().any() for p in (project, local))
+    # What else the machine did meanwhile decides how much a flagged cell counts.
+    for table in ("requests",) if flagged else ("requests", "series", "regimes", "budgets"):
+        ours, theirs = read(project, table), read(local, table)
         dropped = [name for name in OF_THE_CLOCK if name in ours.columns]
         assert ours.drop(dropped).equals(theirs.drop(dropped)), table
-    regimes = pl.read_parquet(project.root / "results/studies/fifty/regimes.parquet")
-    assert regimes.filter("accepted").height == 1
+    assert read(project, "regimes").filter("accepted").height == 1
 
 
 def test_a_job_on_another_machine_than_declared_refuses_with_one_line(cluster):
