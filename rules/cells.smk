@@ -1,10 +1,10 @@
 # In: the grid, the plans of refinement and of upgrade checks on disk.
-# Out: CELLS, FILES, SCAN, GRIDS: which run files every experiment has on every stack; how much is left to measure.
+# Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack; how much is left to measure.
 
 from speedbump.grid.around import around_in_words
 from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.environments import probe_again, read_made, usable
-from speedbump.grid.refined import read_plan
+from speedbump.grid.refined import read_plan, read_start
 from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
 from speedbump.grid.work import describe_work, existing, survey_runs, write_work
 
@@ -12,6 +12,7 @@ REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments
 CELLS = {}  # canonical JSON of every known cell by its id
 FILES = {}  # and by experiment and its run's file
 SCAN = {}  # run files that a stack's refinement starts from, by stack and experiment
+JOINED = {}  # and those that an upgrade's check has measured, which count whatever refinement does
 GRIDS = {}  # cells of every experiment by stack; of a listed one once its environment is made
 
 
@@ -59,16 +60,12 @@ def refined(experiment, stack, round):
 
 
 def checked(experiment, stack):
-    """Run files that exist of what an upgrade's check asked for. What another plan names as well is that one's: it was
-    not there when refinement began, and would change what it began with.
-    """
+    """Run files that exist of what an upgrade's check asked for."""
+    if not Path(plan_of(experiment, stack, CHECKED)).exists():
+        return []
     cells = {run_path(cell, stack): cell for cell in planned(experiment, stack, CHECKED)}
-    rounds = [int(plan.stem) for plan in Path(PLANS, stack, experiment).glob("*.json")]
-    others = {
-        run_path(cell, stack) for round in rounds if round != CHECKED for cell in planned(experiment, stack, round)
-    }
-    found = existing(cells.keys() - others)
-    return [run_file(experiment, cell, stack) for file, cell in cells.items() if file in found]
+    done = existing(cells)
+    return [run_file(experiment, cell, stack) for file, cell in cells.items() if file in done]
 
 
 def plan_of(experiment, stack, round):
@@ -77,17 +74,23 @@ def plan_of(experiment, stack, round):
 
 def take_up(stack, cells):
     """From now on the stack's cells can be measured: the scan's, and those of plans on disk, which are read at every
-    parse, since a job that starts anew must know the cells they revealed. What an upgrade's check has measured belongs
-    to the scan; what it only asked for does not.
+    parse, since a job that starts anew must know the cells they revealed. What an upgrade's check has measured joins
+    them; refinement starts from what of it was there when its first round was planned, or each check would undo it.
     """
     GRIDS[stack] = cells
     SCAN[stack] = {name: [run_file(name, cell, stack) for cell in own] for name, own in cells.items()}
+    JOINED[stack] = {name: checked(name, stack) for name in cells}
     for name in cells:
+        begun = read_start(Path(plan_of(name, stack, 1)))
+        SCAN[stack][name] += [file for file in JOINED[stack][name] if begun is None or Path(file).stem in begun]
         for round in range(1, 1 + (REFINE[name].rounds if REFINE[name] else 0)):
             if Path(plan_of(name, stack, round)).exists():
                 refined(name, stack, round)
-        if Path(plan_of(name, stack, CHECKED)).exists():
-            SCAN[stack][name] += checked(name, stack)
+
+
+def started_with(experiment, stack):
+    """Ids of the cells that refinement starts with beside the scan's."""
+    return [Path(file).stem for file in SCAN[stack][experiment] if file in JOINED[stack][experiment]]
 
 
 def take_up_listed():
@@ -128,6 +131,7 @@ try:
         write_check(CHECK, Path(PLANS), MACHINE, STACK, GRID.cells)
         GRIDS[STACK] = GRID.cells
         SCAN[STACK] = {name: [run_file(name, cell, STACK) for cell in cells] for name, cells in CHECK.cells.items()}
+        JOINED[STACK] = {name: [] for name in CHECK.cells}
     else:
         take_up(STACK, GRID.cells)
 except StudyError as mistake:
@@ -137,8 +141,10 @@ except StudyError as mistake:
 def files_of(experiment):
     """Run files of an experiment on every stack that is measured, after its last round of refinement."""
     rounds = REFINE[experiment].rounds if REFINE[experiment] and not CHECK else 0
-    files = (file for stack in measured_stacks() for file in files_after(experiment, stack, rounds))
-    return list(dict.fromkeys(files))
+    files = {}
+    for stack in measured_stacks():
+        files |= dict.fromkeys([*files_after(experiment, stack, rounds), *JOINED[stack][experiment]])
+    return list(files)
 
 
 def refined_fully(wildcards):

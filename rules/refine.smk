@@ -26,6 +26,9 @@ if not PARTIAL:
             earlier=lambda wildcards: [
                 plan_of(wildcards.experiment, wildcards.stack, r) for r in range(1, int(wildcards.round))
             ],
+            checked=lambda wildcards: (
+                started_with(wildcards.experiment, wildcards.stack) if wildcards.round == "1" else []
+            ),
             runs=lambda wildcards, input: write_list(
                 f"plan_refinement.{wildcards.stack}.{wildcards.experiment}.{wildcards.round}",
                 {"experiments": {wildcards.experiment: input.runs}},
@@ -33,5 +36,5 @@ if not PARTIAL:
         shell:
             f"{PYTHON}"
             " {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
-            " --round {wildcards.round} --earlier {params.earlier:q} --out {output.plan:q} 2> {log:q}"
+            " --round {wildcards.round} --earlier {params.earlier:q} --checked {params.checked:q} --out {output.plan:q} 2> {log:q}"
             f" {SHOW_LOG}"

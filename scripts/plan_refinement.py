@@ -18,6 +18,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--settings", required=True, help="the study's refinement settings, as JSON")
     parser.add_argument("--round", type=int, required=True, help="number of the round, from 1")
     parser.add_argument("--earlier", type=Path, nargs="*", default=[], help="plans of the earlier rounds")
+    parser.add_argument(
+        "--checked", nargs="*", default=[], help="cells of an upgrade's check among the first round's; kept in its plan"
+    )
     parser.add_argument("--out", type=Path, required=True, help="where to write the plan (JSON)")
     return parser.parse_args()
 
@@ -43,7 +46,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     cells = plan_round(requests, find_regimes(requests), settings, args.round)
-    text = json.dumps({"round": args.round, "cells": [cell.as_row() for cell in cells]}, indent=2)
+    rows = [cell.as_row() for cell in cells]
+    text = json.dumps({"round": args.round, "checked": args.checked, "cells": rows}, indent=2)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     temporary = args.out.with_suffix(".tmp")
     temporary.write_text(text + "\n")

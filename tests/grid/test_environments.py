@@ -49,18 +49,22 @@ def test_a_stack_may_add_torchs_build_and_nothing_else(monkeypatch, torch, insta
 
 
 @pytest.mark.parametrize("key", ["index", "extra_index", "find_links"])
-def test_a_place_of_packages_that_is_not_there_is_one_line(key, tmp_path):
+@pytest.mark.parametrize("place", ["nowhere", "", "://", "x" * 5000])
+def test_a_place_of_packages_that_is_not_there_is_one_line(key, place, tmp_path):
     stack = {"torch": "2.8.0", "transformers": "4.57.6"}
-    with pytest.raises(StudyError, match=rf"x.yaml: stacks\[0\].{key}: nowhere is no folder here"):
-        listed({**stack, key: "nowhere"})
+    with pytest.raises(StudyError, match=rf"x.yaml: stacks\[0\].{key}: {place!r} is no folder here"):
+        listed({**stack, key: place})
     assert listed({**stack, key: "https://example.org/wheels"})
     assert listed({**stack, key: str(tmp_path)})
 
 
 def test_a_package_is_a_requirement_or_a_file(tmp_path):
     stack = {"torch": "2.8.0", "transformers": "4.57.6"}
-    with pytest.raises(StudyError, match=r"x.yaml: stacks\[0\].packages: lit serve is no requirement, such as lits"):
+    with pytest.raises(StudyError, match=r"x.yaml: stacks\[0\].packages: 'lit serve' is no requirement, such as l"):
         listed({**stack, "packages": ["numpy", "lit serve"]})
+    for nonsense in ("", "x " * 3000):
+        with pytest.raises(StudyError, match="is no requirement"):
+            listed({**stack, "packages": nonsense})
     wheel = tmp_path / "own build.whl"
     wheel.touch()
     assert listed({**stack, "packages": ["litserve>=0.2.16", str(wheel)]})

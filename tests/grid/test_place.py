@@ -125,12 +125,17 @@ def test_a_gpus_slug(monkeypatch):
 
 
 def test_a_declared_machine_that_nobody_asked_is_refused_and_never_probed_here(tmp_path):
-    file = tmp_path / "s.json"
+    file = tmp_path / "m" / "s.json"
+    file.parent.mkdir()
     missing = r"s\.json: missing or broken; run python scripts/probe_devices.py on a node that measures"
     with pytest.raises(DevicesError, match=f"{missing}$"):
         recall_devices(file, None, lambda line: None)
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DevicesError, match=f"{missing}, or give .* stack= one that {tmp_path.name} has: other"):
+    (tmp_path / "n").mkdir()
+    (tmp_path / "n" / "s.json").write_text("{}")
+    with pytest.raises(DevicesError, match=f"{missing}, or give .* machine= one that is known: n$"):
+        recall_devices(file, None, lambda line: None)
+    (file.parent / "other.json").write_text("{}")
+    with pytest.raises(DevicesError, match=f"{missing}, or give .* stack= one that m has: other"):
         recall_devices(file, None, lambda line: None)
     file.write_text(json.dumps(computes(cpu=(True, True), cuda=(False, True))))
     assert recall_devices(file, None, lambda line: None) == {"cpu": True, "cuda": False}

@@ -92,6 +92,22 @@ def test_the_full_tables_stay_and_the_full_run_takes_up_what_the_check_measured(
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
+def test_a_check_after_the_full_run_joins_it_and_undoes_nothing(studied, tmp_path):
+    project = studied.copy(tmp_path / "project")
+    assert run(project, NEW, slow="101-163").status == 0
+    before = len(measured(project))
+    assert run(project, NEW, check=True, slow="101-163").status == 0
+    assert len(measured(project)) > before
+    jobs = run(project, NEW, slow="101-163").jobs
+    assert jobs["measure_cell"] == jobs["plan_refinement"] == 0
+    assert jobs["collect_requests"] == 1
+    listed = json.loads((project.root / "results/studies/regime/lists/collect_requests.json").read_text())
+    assert {file.name for file in project.runs if NEW in str(file)} == {
+        Path(run).name for run in listed["experiments"]["scan"]
+    }
+    assert run(project, NEW, slow="101-163").jobs == {}
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path, asked):
     """Also where a check was looked at and not run: refinement then measures what it had asked for."""

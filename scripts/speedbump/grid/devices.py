@@ -28,10 +28,8 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     found = _read(file)
     if probe is None:
         if found is None:
-            known = ", ".join(sorted(beside.stem for beside in file.parent.glob("*.json") if beside != file))
-            other = f", or give with --config stack= one that {file.parent.name} has: {known}" if known else ""
             missing = f"{file}: missing or broken; run python scripts/probe_devices.py on a node that measures"
-            raise DevicesError(missing + other)
+            raise DevicesError(missing + _known_beside(file))
     elif found is None or any(has_failed(entry) for entry in found.values()):
         say("looking for devices that compute")
         found = probe()
@@ -51,6 +49,15 @@ def known_devices(file: Path) -> dict[str, bool]:
 def has_failed(entry: dict[str, Any]) -> bool:
     """Whether the device is there but did not compute."""
     return entry.get("present", True) and not entry["computes"]
+
+
+def _known_beside(file: Path) -> str:
+    """The other stacks of the machine, or the other machines where it has none; empty where nothing is known."""
+    stacks = sorted(other.stem for other in file.parent.glob("*.json") if other != file)
+    machines = sorted({other.parent.name for other in file.parent.parent.glob("*/*.json") if other != file})
+    if stacks:
+        return f", or give with --config stack= one that {file.parent.name} has: {', '.join(stacks)}"
+    return f", or give with --config machine= one that is known: {', '.join(machines)}" if machines else ""
 
 
 def _read(file: Path) -> Found | None:

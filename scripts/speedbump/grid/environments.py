@@ -105,21 +105,33 @@ def list_environments(study: Study, file: str, machine: str) -> list[Definition]
     return list(found.values())
 
 
+_ADDRESS = re.compile(r"(https?|file)://\S+")
+
+
 def _check_places(stack: Stack, where: str) -> None:
     """Whether an installer could find what the stack names. Raises StudyError."""
     index = [] if stack.index is None else [stack.index]
     for key, places in (("index", index), ("extra_index", stack.extra_index), ("find_links", stack.find_links)):
         for place in places:
-            if "://" not in place and not Path(place).is_dir():
-                raise StudyError(f"{where}.{key}: {place} is no folder here, and no address")
+            if not _ADDRESS.fullmatch(place) and not _exists(place, Path.is_dir):
+                raise StudyError(
+                    f"{where}.{key}: {place!r} is no folder here, and no address such as https://example.org"
+                )
     for package in stack.packages:
         try:
             Requirement(package)
         except InvalidRequirement:
-            if not Path(package).exists():
+            if not _exists(package, Path.is_file):
                 raise StudyError(
-                    f"{where}.packages: {package} is no requirement, such as litserve>=0.2.16, and no file here"
+                    f"{where}.packages: {package!r} is no requirement, such as litserve>=0.2.16, and no file here"
                 ) from None
+
+
+def _exists(place: str, kind: Callable[[Path], bool]) -> bool:
+    try:
+        return bool(place) and kind(Path(place))
+    except (OSError, ValueError):  # a name too long for a file's, or with a zero byte
+        return False
 
 
 def read_made(record: Path) -> Made | None:

@@ -26,6 +26,14 @@ def read_plan(file: Path, scan: Iterable[Cell], machine: str, stack: str) -> lis
     ]
 
 
+def read_start(file: Path) -> set[str] | None:
+    """Ids of the cells of an upgrade's check that the first round was planned with; None before it is planned."""
+    try:
+        return set(json.loads(file.read_text()).get("checked", ()))
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None
+
+
 def _entries(file: Path) -> list[dict[str, Any]]:
     try:
         entries = json.loads(file.read_text())["cells"]

@@ -247,8 +247,12 @@ class Call(_Strict):
     check: Annotated[bool, BeforeValidator(_as_flag)] = Field(
         False, description="measure only what decides whether known slow regimes have moved"
     )
-    machine: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9._-]*$", description="of the nodes that measure")
-    stack: str | None = Field(None, pattern=r"^[a-z0-9][a-z0-9.+_-]*$", description="of the nodes that measure")
+    machine: str | None = Field(
+        None, max_length=100, pattern=r"^[a-z0-9][a-z0-9._-]*$", description="of the nodes that measure"
+    )
+    stack: str | None = Field(
+        None, max_length=200, pattern=r"^[a-z0-9][a-z0-9.+_-]*$", description="of the nodes that measure"
+    )
 
 
 def read_call(config: Mapping[str, Any]) -> Call:
