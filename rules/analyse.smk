@@ -2,7 +2,7 @@
 # Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
 # changes; claims; hypotheses, growth, mitigations, predictions.
 
-from speedbump.grid.refined import fingerprint, runs_of_other_stacks
+from speedbump.grid.refined import fingerprint
 from speedbump.grid.work import describe_study
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
@@ -12,12 +12,6 @@ JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims", *JUDGED)
 BUNDLES = [] if CHECK else STUDY.bundles
 REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
-
-
-def other_stacks():
-    """Run files of this machine's stacks that are not measured now."""
-    only = CHECK and CHECK.reference
-    return runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only)
 
 
 rule collect_requests:

@@ -1,10 +1,11 @@
 # In: the grid, the plans of refinement and of upgrade checks on disk.
-# Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack; how much is left to measure.
+# Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack, and what rules ask of a cell or stack.
 
 from speedbump.grid.around import around_in_words
-from speedbump.grid.cells import canonical, cell_id
+from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.environments import probe_again, read_made, usable
-from speedbump.grid.refined import read_plan, read_start
+from speedbump.grid.order import measuring_order
+from speedbump.grid.refined import read_plan, read_start, runs_of_other_stacks
 from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
 from speedbump.grid.work import describe_work, existing, survey_runs, write_work
 
@@ -21,6 +22,23 @@ def parameters(cell):
     if cell not in CELLS:
         raise WorkflowError(f"{cell}: no cell of {STUDY_FILE}, or planned for another stack")
     return CELLS[cell]
+
+
+def device_of(cell):
+    """The device in a cell's id."""
+    return cell.split(".")[-3]
+
+
+def turn_of(cell):
+    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
+    if not STUDY.blocks:
+        return measuring_order(cell, STUDY.protocol.seed)
+    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
+
+
+def devices_taken(cell):
+    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
+    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
 
 
 def run_path(cell, stack):
@@ -122,6 +140,24 @@ def measured_stacks():
     return list(GRIDS)
 
 
+def definition_of(environment):
+    """Canonical JSON of the environment's definition."""
+    definition = next((definition for definition in LISTED if definition.name == environment), None)
+    if definition is None:
+        raise WorkflowError(f"{environment}: {STUDY_FILE} lists no such stack")
+    return definition.as_json()
+
+
+def environment_of(stack):
+    """Record of the environment that measures a stack; none for this Python's own."""
+    if not LISTED:
+        return []
+    record = next((definition.record for definition, made in usable(LISTED) if made.stack == stack), None)
+    if record is None:
+        raise WorkflowError(f"{stack}: {STUDY_FILE} lists no stack that turned out to be this one")
+    return str(record)
+
+
 try:
     if LISTED:
         if PROBE and workflow.is_main_process and not PARTIAL:
@@ -173,6 +209,12 @@ def files_after(experiment, stack, rounds):
             list_work()
         files += new
     return files
+
+
+def other_stacks():
+    """Run files of this machine's stacks that are not measured now."""
+    only = CHECK and CHECK.reference
+    return runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only)
 
 
 def describe_stacks(stacks):

@@ -2,26 +2,6 @@
 # Out: results/runs/<machine>/<stack>/<cell>.parquet, its requests; shared by all studies. Only files of this machine
 # are made, and of the stacks that are measured now: those of others are kept, and cannot be made here.
 
-from speedbump.grid.cells import takes_all
-from speedbump.grid.order import measuring_order
-
-
-def device_of(cell):
-    """The device in a cell's id."""
-    return cell.split(".")[-3]
-
-
-def turn_of(cell):
-    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
-    if not STUDY.blocks:
-        return measuring_order(cell, STUDY.protocol.seed)
-    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
-
-
-def devices_taken(cell):
-    """How many of the machine's devices a cell keeps busy: one, or all, which Snakemake cuts to its limit."""
-    return 1_000_000 if takes_all(json.loads(parameters(cell))) else 1
-
 
 wildcard_constraints:
     cell=r"[^/]+\.[0-9a-f]{12}",

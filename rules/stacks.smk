@@ -1,25 +1,7 @@
 # In: a stack that the study lists.
 # Out: results/environments/<name>.json, what came of making it, and <name>/, the environment itself.
 
-from speedbump.grid.environments import ENVIRONMENTS, usable
-
-
-def definition_of(environment):
-    """Canonical JSON of the environment's definition."""
-    definition = next((definition for definition in LISTED if definition.name == environment), None)
-    if definition is None:
-        raise WorkflowError(f"{environment}: {STUDY_FILE} lists no such stack")
-    return definition.as_json()
-
-
-def environment_of(stack):
-    """Record of the environment that measures a stack; none for this Python's own."""
-    if not LISTED:
-        return []
-    record = next((definition.record for definition, made in usable(LISTED) if made.stack == stack), None)
-    if record is None:
-        raise WorkflowError(f"{stack}: {STUDY_FILE} lists no stack that turned out to be this one")
-    return str(record)
+from speedbump.grid.environments import ENVIRONMENTS
 
 
 wildcard_constraints:
