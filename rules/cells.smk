@@ -1,5 +1,6 @@
 # In: the grid, the plans of refinement and of upgrade checks on disk.
-# Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack, and what rules ask of a cell or stack.
+# Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack; and what rules ask of a
+# cell or a stack.
 
 from speedbump.grid.around import around_in_words
 from speedbump.grid.cells import canonical, cell_id, takes_all

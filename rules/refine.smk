@@ -36,5 +36,6 @@ if not PARTIAL:
         shell:
             f"{PYTHON}"
             " {input.script:q} --runs {params.runs:q} --settings {params.settings:q}"
-            " --round {wildcards.round} --earlier {params.earlier:q} --checked {params.checked:q} --out {output.plan:q} 2> {log:q}"
+            " --round {wildcards.round} --earlier {params.earlier:q} --checked {params.checked:q}"
+            " --out {output.plan:q} 2> {log:q}"
             f" {SHOW_LOG}"
