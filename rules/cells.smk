@@ -2,6 +2,8 @@
 # Out: CELLS, FILES, SCAN, JOINED, GRIDS: which run files every experiment has on every stack; and what rules ask of a
 # cell or a stack.
 
+import functools
+
 from speedbump.grid.around import around_in_words
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.environments import probe_again, read_made, usable
@@ -213,9 +215,13 @@ def files_after(experiment, stack, rounds):
 
 
 def other_stacks():
-    """Run files of this machine's stacks that are not measured now."""
-    only = CHECK and CHECK.reference
-    return runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS), measured_stacks(), only)
+    """Run files of this machine's stacks that are not measured now; no job changes them."""
+    return runs_beside(tuple(measured_stacks()))
+
+
+@functools.cache
+def runs_beside(measured):
+    return runs_of_other_stacks(GRID.cells, Path(RUNS), Path(PLANS), measured, only=CHECK and CHECK.reference)
 
 
 def describe_stacks(stacks):

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import DynamicCache
 
+from bench.sections import with_section
 from speedbump.grid.cells import complete
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import load_models
@@ -300,10 +301,8 @@ def write_section(page: Path, device: str, circumstances: str, figures: list[Fig
     heading = f"## {find_machine()}, {device}, {find_stack()}"
     lines = [heading, "", circumstances, ""]
     lines += ["| figure | value | unit | how sure |", "|---|---:|---|---|", *map(str, figures)]
-    sections = page.read_text().split("\n## ")[1:] if page.exists() else []
-    kept = [f"## {section}".strip() for section in sections if not f"## {section}".startswith(heading + "\n")]
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join([INTRODUCTION.strip(), *sorted([*kept, "\n".join(lines)])]) + "\n")
+    page.write_text(with_section(page, INTRODUCTION, "\n".join(lines)))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.sections import with_section
 from bench.sentinels import BOUNDS, Agreement, Kind
 from speedbump.analyse.curve import QUIET_SD
 from speedbump.measure.environment import OTHERS_SHARE, SENTINEL_DRIFT
@@ -20,7 +21,6 @@ operations, which the host bounds, as it can bound decoding.
 - *Others*: other processes used more than {OTHERS_SHARE:.0%} of the cores, as far as the system reports them. The
   pipeline flags such a cell.
 """
-RECORDED = "## Recorded curves"
 
 
 def render_section(place: str, circumstances: str, kinds: Sequence[Kind], quiet: Sequence[Agreement]) -> str:
@@ -41,16 +41,12 @@ def render_section(place: str, circumstances: str, kinds: Sequence[Kind], quiet:
 
 def render_page(page: Path, section: str, recorded: Sequence[tuple[str, Agreement]]) -> str:
     """The whole page: the sections it has of other machines, the new one, and what was recorded."""
-    parts = page.read_text().split("\n## ")[1:] if page.exists() else []
-    heading = section.partition("\n")[0]
-    others = [f"## {part}".strip() for part in parts]
-    kept = [part for part in others if part.partition("\n")[0] not in (heading, RECORDED)]
-    return "\n\n".join([HEAD.strip(), *sorted([*kept, section]), _recorded(recorded)]) + "\n"
+    return with_section(page, HEAD, section, _recorded(recorded))
 
 
 def _recorded(recorded: Sequence[tuple[str, Agreement]]) -> str:
     lines = [
-        RECORDED,
+        "## Recorded curves",
         "",
         "Standard deviations of logarithms, over the processes of all series that have eight and more.",
     ]

@@ -5,15 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
 from speedbump.grid.order import MOST_BLOCKS
@@ -232,7 +224,8 @@ class Study(_Strict):
         None,
         ge=1,
         le=MOST_BLOCKS,
-        description="repeats of every process, one after the other, each in random order; a named process stays",
+        description="repeats of every process, one after the other, each in a random order; an experiment that names "
+        "its process keeps that",
     )
 
 
