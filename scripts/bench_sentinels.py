@@ -6,18 +6,20 @@ random order. Recorded: how far the processes of every series lie from their tre
 """
 
 import argparse
+import functools
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 
-from bench.sentinels import Agreement, agreements, busy, score
+from bench.sentinels import agreements, busy, drifts, flags, score
 from bench.sentinels_page import render_page, render_section
 from speedbump.analyse.bundle import read_bundle
 from speedbump.grid.cells import Cell, cell_id
@@ -27,6 +29,8 @@ from speedbump.grid.stack import find_stack
 from speedbump.grid.study import Limits
 from speedbump.measure.supervisor import measure_cell
 from speedbump.tables import REQUESTS, read_table
+
+Found = TypeVar("Found")
 
 MODELS = Path("config/models")
 BUNDLES = Path("config/bundles")
@@ -43,12 +47,19 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("docs/sentinels.md"), metavar="FILE", help="the page")
     parser.add_argument("--device", default="cpu", choices=("cpu", "mps", "cuda"))
     parser.add_argument("--model", default="distilgpt2")
-    parser.add_argument("--cells", type=int, default=8, help="of each kind")
+    parser.add_argument("--cells", type=int, default=8, help="of each kind; 0: only what is recorded")
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
+    section = measured_section(args) if args.cells else ""
+    args.out.write_text(render_page(args.out, section, *(from_recorded(find) for find in (agreements, flags, drifts))))
+    print(args.out.read_text())
+
+
+def measured_section(args: argparse.Namespace) -> str:
+    """The page's section of this machine and device, measured now."""
     load = os.getloadavg()[0]
     requests, kinds = measure({**CELL, "device": args.device, "model": args.model}, args.cells)
     own = list(agreements(requests.filter(pl.col("cell").replace_strict(kinds) == QUIET)))
@@ -56,9 +67,7 @@ def main() -> None:
         f"{args.model}, {CELL['n_gen']} tokens, {find_stack()}, {CORES} cores, {datetime.now(UTC):%Y-%m-%d}, load "
         f"average {load:.1f} at the start."
     )
-    section = render_section(f"{find_machine()}, {args.device}", circumstances, score(requests, kinds, QUIET), own)
-    args.out.write_text(render_page(args.out, section, list(recorded())))
-    print(args.out.read_text())
+    return render_section(f"{find_machine()}, {args.device}", circumstances, score(requests, kinds, QUIET), own)
 
 
 def measure(cell: Cell, count: int) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -93,12 +102,16 @@ def measure_one(
     return table, float(starts_s[0]), float(starts_s[-1] + table["e2e_s"][-1])
 
 
-def recorded() -> Iterator[tuple[str, Agreement]]:
-    """What sentinels say of requests that were recorded, by where they lie in the repository."""
-    tables = {file: read_table(file, REQUESTS) for file in sorted(RECORDED.rglob("*.parquet"))}
-    tables |= {file: read_bundle(file)[0].requests for file in sorted(BUNDLES.glob("*.zip"))}
-    for file, requests in tables.items():
-        yield from ((str(file), found) for found in agreements(requests))
+def from_recorded(find: Callable[[pl.DataFrame], Iterable[Found]]) -> list[tuple[str, Found]]:
+    """What is found in recorded requests, each with the file it was found in."""
+    return [(file, found) for file, requests in recorded().items() for found in find(requests)]
+
+
+@functools.cache
+def recorded() -> dict[str, pl.DataFrame]:
+    """Requests that were recorded, by where they lie in the repository."""
+    tables = {str(file): read_table(file, REQUESTS) for file in sorted(RECORDED.rglob("*.parquet"))}
+    return tables | {str(file): read_bundle(file)[0].requests for file in sorted(BUNDLES.glob("*.zip"))}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 def with_section(page: Path, introduction: str, section: str, last: str = "") -> str:
     """The page's text with the section in place of its own of the same heading; others stay, all in order.
 
-    last: a section that comes after all others, also in place of its own.
+    section: empty where none is new.  last: a section that comes after all others, also in place of its own.
     """
     parts = page.read_text().split("\n## ")[1:] if page.exists() else []
     made = {new.partition("\n")[0] for new in (section, last)}

@@ -17,8 +17,8 @@ from speedbump.measure.environment import SENTINEL_DRIFT
 
 BOUNDS = {"device": "sentinel", "host": "host_sentinel"}
 """What bounds a sentinel, and what its columns in the requests table begin with."""
-LEAST = 8
-"""Processes below which a series is left out: the trend would follow them."""
+LEAST = 6
+"""Processes below which a series is left out: the trend would follow them. As many as the paper's grid has lengths."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,31 @@ class Agreement:
 
 
 def agreements(requests: pl.DataFrame) -> Iterator[Agreement]:
-    """One for each sentinel that ran. Within each series both are taken against their median; without a trend latency
-    is held against others of its budget.
+    """One for each sentinel that ran."""
+    processes = processes_of(requests)
+    for bound in BOUNDS:
+        known = _long_series(processes.drop_nulls(bound))
+        if known.is_empty():
+            continue
+        late, time = (
+            known.select(pl.col(name) - pl.col(name).median().over("series")).to_series().to_numpy()
+            for name in ("late", bound)
+        )
+        yield Agreement(bound, len(late), float(late.std()), float(time.std()), _correlation(late, time))
+
+
+def processes_of(requests: pl.DataFrame) -> pl.DataFrame:
+    """One row a process: ``series``, ``late`` (log latency over the trend; without a trend, over others of its budget),
+    the log of each sentinel's mean of before and after, and whether it was ``flagged`` as disturbed.
     """
     trend = find_regimes(requests).budgets.select("series", "n_gen", "expected_s")
     usual = pl.col("e2e_s").median().over("series", "n_gen")
-    processes = (
+    return (
         requests.filter(phase="measured", status="ok")
         .group_by("series", "cell", "n_gen")
         .agg(
             pl.col("e2e_s").median(),
+            pl.col("disturbed").first().is_not_null().alias("flagged"),
             **{
                 bound: pl.mean_horizontal(pl.col(f"{name}_{when}_s").log().first() for when in ("before", "after"))
                 for bound, name in BOUNDS.items()
@@ -54,18 +69,79 @@ def agreements(requests: pl.DataFrame) -> Iterator[Agreement]:
         )
         .join(trend, on=["series", "n_gen"])
         .with_columns(late=(pl.col("e2e_s") / pl.coalesce("expected_s", usual)).log())
+        .drop_nulls("late")
+    )
+
+
+def _long_series(processes: pl.DataFrame) -> pl.DataFrame:
+    return processes.filter(pl.len().over("series") >= LEAST)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Of a table's processes, those that the pipeline flagged as disturbed and the others: how many, and how far they
+    lie from their trend, as standard deviations of log latency over it.
+    """
+
+    flagged: int
+    flagged_sd: float
+    others: int
+    others_sd: float
+
+
+def flags(requests: pl.DataFrame) -> Iterator[Flags]:
+    """One, or none where nothing was flagged, or everything."""
+    known = _long_series(processes_of(requests)).with_columns(pl.col("late") - pl.col("late").median().over("series"))
+    flagged, others = (known.filter(flagged=is_flagged)["late"] for is_flagged in (True, False))
+    if flagged.len() and others.len():
+        yield Flags(flagged.len(), _from_zero(flagged), others.len(), _from_zero(others))
+
+
+def _from_zero(values: pl.Series) -> float:
+    return math.sqrt((values**2).mean())
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Of a table's processes: how their latency changes while they run, and whether a sentinel changes with it.
+
+    latency_sd: of the log latencies of one process, root mean square over all.
+    correlation: Pearson's, of the change from the first measured request to the last with the sentinel's from before
+    to after; NaN where one of them does not vary.
+    """
+
+    bound: str
+    processes: int
+    latency_sd: float
+    correlation: float
+
+
+def drifts(requests: pl.DataFrame) -> Iterator[Drift]:
+    """One for each sentinel that ran, over processes of one budget with two and more measured requests."""
+    latency = pl.col("e2e_s").log().sort_by("request")
+    processes = (
+        requests.filter(phase="measured", status="ok")
+        .filter(pl.col("n_gen").n_unique().over("series", "cell") == 1)
+        .group_by("series", "cell")
+        .agg(
+            latency.var().alias("variance"),
+            (latency.last() - latency.first()).alias("latency"),
+            **{
+                bound: (pl.col(f"{name}_after_s") / pl.col(f"{name}_before_s")).log().first()
+                for bound, name in BOUNDS.items()
+            },
+        )
+        .drop_nulls("variance")
     )
     for bound in BOUNDS:
-        known = processes.drop_nulls(["late", bound]).filter(pl.len().over("series") >= LEAST)
-        if known.is_empty():
-            continue
-        late, time = (
-            known.select(pl.col(name) - pl.col(name).median().over("series")).to_series().to_numpy()
-            for name in ("late", bound)
-        )
-        varies = late.std() > 0 and time.std() > 0
-        correlation = float(np.corrcoef(late, time)[0, 1]) if varies else math.nan
-        yield Agreement(bound, len(late), float(late.std()), float(time.std()), correlation)
+        known = processes.drop_nulls(bound)
+        if not known.is_empty():
+            sd = math.sqrt(known["variance"].mean())
+            yield Drift(bound, known.height, sd, _correlation(known["latency"].to_numpy(), known[bound].to_numpy()))
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.corrcoef(one, other)[0, 1]) if one.std() > 0 and other.std() > 0 else math.nan
 
 
 @dataclass(frozen=True)

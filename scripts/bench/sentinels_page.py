@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.sections import with_section
-from bench.sentinels import BOUNDS, Agreement, Kind
+from bench.sentinels import BOUNDS, LEAST, Agreement, Drift, Flags, Kind
 from speedbump.analyse.curve import QUIET_SD
 from speedbump.measure.environment import OTHERS_SHARE, SENTINEL_DRIFT
 
@@ -39,23 +39,64 @@ def render_section(place: str, circumstances: str, kinds: Sequence[Kind], quiet:
     return "\n".join(lines)
 
 
-def render_page(page: Path, section: str, recorded: Sequence[tuple[str, Agreement]]) -> str:
-    """The whole page: the sections it has of other machines, the new one, and what was recorded."""
-    return with_section(page, HEAD, section, _recorded(recorded))
+def render_page(
+    page: Path,
+    section: str,
+    recorded: Sequence[tuple[str, Agreement]],
+    flagged: Sequence[tuple[str, Flags]],
+    within: Sequence[tuple[str, Drift]],
+) -> str:
+    """The whole page: the sections it has of other machines, the new one, and what was recorded, by its file."""
+    return with_section(page, HEAD, section, "\n\n".join([_between(recorded), _flagged(flagged), _within(within)]))
 
 
-def _recorded(recorded: Sequence[tuple[str, Agreement]]) -> str:
+def _between(recorded: Sequence[tuple[str, Agreement]]) -> str:
     lines = [
         "## Recorded curves",
         "",
-        "Standard deviations of logarithms, over the processes of all series that have eight and more.",
+        f"Standard deviations of logarithms, over the processes of all series that have {LEAST} and more: does the "
+        "sentinel's mean of before and after tell which process lies off its curve's trend?",
+        "A sentinel that is not listed did not run.",
+        "",
+        "| file | bound by the | processes | latency over trend | sentinel | correlation |",
+        "|---|---|---:|---:|---:|---:|",
     ]
-    lines += ["A sentinel that is not listed did not run.", ""]
-    lines += ["| file | bound by the | processes | latency over trend | sentinel | correlation |"]
-    lines += ["|---|---|---:|---:|---:|---:|"]
-    for file, found in recorded:
-        lines.append(
-            f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.sentinel_sd:.3f} "
-            f"| {found.correlation:.2f} |"
-        )
+    lines += [
+        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.sentinel_sd:.3f} "
+        f"| {found.correlation:.2f} |"
+        for file, found in recorded
+    ]
+    return "\n".join(lines)
+
+
+def _flagged(flagged: Sequence[tuple[str, Flags]]) -> str:
+    lines = [
+        "Of the same series, where some processes were flagged as disturbed: how many, and how far they and the others "
+        "lie off the trend.",
+        "",
+        "| file | flagged | latency over trend | others | latency over trend |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {file} | {found.flagged} | {found.flagged_sd:.3f} | {found.others} | {found.others_sd:.3f} |"
+        for file, found in flagged
+    ]
+    return "\n".join(lines)
+
+
+def _within(within: Sequence[tuple[str, Drift]]) -> str:
+    lines = [
+        "Of the same files, within a process: how far its requests lie apart, and whether the sentinel's drift from "
+        "before to after goes with the requests', from the first measured one to the last. Where requests of one "
+        "process lie as far apart as processes do, what disturbs comes and goes within a process: readings before and "
+        "after it cannot tell which processes it hit, and what keeps a verdict true is that its intervals hold that "
+        "noise.",
+        "",
+        "| file | bound by the | processes | latency | correlation |",
+        "|---|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.correlation:.2f} |"
+        for file, found in within
+    ]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from bench.requests import Run, requests_table
-from bench.sentinels import agreements, busy, score
+from bench.sentinels import agreements, busy, drifts, flags, score
 from bench.sentinels_page import render_page, render_section
 
 
@@ -30,9 +30,52 @@ def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_
     assert abs(device.correlation) < 0.4
 
 
+def test_flagged_processes_are_held_against_the_others():
+    """Flagged ones lie a tenth off on either side, the others a hundredth; the trend takes a part of both."""
+    runs = []
+    for k, n_gen in enumerate(range(32, 1025, 32)):
+        flagged = k % 4 == 0
+        off = (0.1 if flagged else 0.01) * (-1) ** (k // 4 if flagged else k)
+        changes = (("disturbed", "the host's sentinel took 2 times as long"),) if flagged else ()
+        runs.append(Run("s", n_gen, (0.01 * n_gen * float(np.exp(off)),) * 3, changes=changes))
+    (found,) = flags(requests_table(runs))
+    assert (found.flagged, found.others) == (8, 24)
+    assert 0.03 < found.flagged_sd < 0.1
+    assert found.others_sd < 0.015
+    assert not list(flags(requests_table([Run("s", n, (0.01 * n,) * 3) for n in range(32, 513, 32)])))
+
+
 def test_a_sentinel_that_did_not_run_says_nothing():
     runs = [Run("s", n, (0.01 * n,), changes=(("sentinel_before_s", 0.03),)) for n in range(32, 513, 32)]
     assert [found.bound for found in agreements(requests_table(runs))] == ["device"]
+
+
+def test_a_sentinel_that_drifts_with_the_requests_of_a_process_goes_with_them_and_another_does_not():
+    rng = np.random.default_rng(6)
+    runs = []
+    for process in range(1, 41):
+        drift = float(np.exp(rng.normal(0, 0.2)))
+        times = {"sentinel": (0.03, 0.03 * float(np.exp(rng.normal(0, 0.01)))), "host_sentinel": (0.06, 0.06 * drift)}
+        changes = [
+            (f"{name}_{when}_s", value)
+            for name, pair in times.items()
+            for when, value in zip(("before", "after"), pair, strict=True)
+        ]
+        runs.append(Run("s", 64, (1.0, drift**0.5, drift), process=process, changes=tuple(changes)))
+    device, host = drifts(requests_table(runs))
+    assert (device.bound, host.bound, host.processes) == ("device", "host", 40)
+    assert host.correlation > 0.99
+    assert abs(device.correlation) < 0.4
+    assert host.latency_sd == pytest.approx(0.1, rel=0.4)  # of 0, half the drift and all of it
+
+
+def test_one_request_has_no_drift():
+    steady = (("sentinel_before_s", 0.03), ("sentinel_after_s", 0.03))
+    runs = [Run("s", 64, (1.0, 1.2), changes=steady), Run("t", 8, (1.0,), changes=steady)]
+    (found,) = drifts(requests_table(runs))
+    assert (found.bound, found.processes) == ("device", 1)
+    assert found.latency_sd == pytest.approx(np.log([1.0, 1.2]).std(ddof=1))
+    assert np.isnan(found.correlation)
 
 
 def test_what_each_sign_tells_is_counted_by_kind():
@@ -78,13 +121,13 @@ def test_a_core_is_kept_busy_from_after_the_delay_until_the_end():
 
 def test_a_machines_section_is_replaced_and_others_stay(tmp_path):
     page = tmp_path / "page.md"
-    for place, circumstances in (("b, cpu", "first"), ("a, cuda", "second"), ("b, cpu", "third")):
-        page.write_text(render_page(page, render_section(place, circumstances, [], []), []))
+    for place, circumstances in (("b, cpu", "one"), ("a, cuda", "two"), ("b, cpu", "three")):
+        page.write_text(render_page(page, render_section(place, circumstances, [], []), [], [], []))
     text = page.read_text()
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## a, cuda",
         "## b, cpu",
         "## Recorded curves",
     ]
-    assert "first" not in text
-    assert "third" in text
+    assert "\n\none\n" not in text
+    assert "\n\nthree\n" in text

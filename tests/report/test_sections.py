@@ -11,6 +11,7 @@ from simulated import Line, Slow, simulate
 
 from speedbump.report.changes import changes_between_stacks, every_change, upgrade_sentence
 from speedbump.report.drawing import curve_datasets, draw_study
+from speedbump.report.environment import facts
 from speedbump.report.published import read_published
 from speedbump.report.section import Section
 from speedbump.report.sections import SECTIONS, cache, devices, lifetime, memory, phases, prompt, stacks, steps, tokens
@@ -67,6 +68,26 @@ def test_tables_hold_the_values_of_what_is_drawn(tmp_path: Path) -> None:
     assert [row[1] for row in table.rows] == list(simulated.GRID)
     assert table.rows[-1][2] == "at least 300"
     assert {row[-1] for row in table.rows} == {"normal", "slow"}
+
+
+@pytest.mark.parametrize(("slow", "words"), [((), r"\d of 5 curves\."), (SLOW, r"The \d curves most affected, of 5\.")])
+def test_where_nothing_is_slow_no_curve_is_most_affected(tmp_path: Path, slow: tuple[Slow, ...], words: str) -> None:
+    models = ("gpt2-medium", "gpt2-large", "gpt2", "distilgpt2", "opt-350m")
+    found = sections(study_of(tmp_path, *(Line(model, slow=slow if k == 0 else ()) for k, model in enumerate(models))))
+    for anchor in ("tokens", "phases", "memory"):
+        assert re.search(words, found[anchor].lead)
+
+
+def test_curves_of_like_verdict_come_with_the_most_lengths_first(tmp_path: Path) -> None:
+    few, many = (128, 256, 384, 512), tuple(range(128, 769, 64))
+    study = study_of(tmp_path, Line("distilgpt2", grid=few), Line("opt-350m", grid=many), Line("gpt2", grid=few))
+    assert [curve.row["model"] for curve in study.curves] == ["opt-350m", "distilgpt2", "gpt2"]
+
+
+def test_the_machine_is_its_chip_its_memory_and_its_gpu(tmp_path: Path) -> None:
+    known = read_study(simulate(tmp_path / "gpu", [Line()], environment={"gpu": "NVIDIA H200"}))
+    assert dict(facts(known))["Machine"] == "Simulated chip, 36 GB (NVIDIA H200)"
+    assert dict(facts(study_of(tmp_path / "none", Line())))["Machine"] == "Simulated chip, 36 GB"
 
 
 def test_rate_leaves_out_what_never_finished(tmp_path: Path) -> None:
@@ -293,6 +314,24 @@ def test_claims_score_with_its_gaps(tmp_path: Path) -> None:
     assert section.open
     assert section.table is not None
     assert section.table.rows[0][:4] == ("C1. Latency is non-monotone", "21.1×", "holds", "14.5× (12.1–17.4)")
+
+
+def test_claims_of_several_machines_stand_once_for_each_that_answers_them(tmp_path: Path) -> None:
+    """The score is that of the machine where most are decided, and names it."""
+    first = [claim(1, "can't tell"), claim(2, "not measured"), claim(3, "not measured"), claim(4, "holds")]
+    second = [claim(1, "holds"), claim(2, "holds"), claim(3, "not measured"), claim(4, "not measured")]
+    second = [{**row, "machine": "simulated-128gb"} for row in second]
+    section = sections(with_claims(tmp_path, [*first, *second]))["claims"]
+    assert section.finding == "2 of 4 claims of the paper hold on simulated-128gb; 2 were not measured"
+    assert section.table is not None
+    assert section.table.columns[:2] == ("Claim", "Where")
+    assert [(row[0].partition(".")[0], row[1], row[5]) for row in section.table.rows] == [
+        ("C1", "simulated-128gb", "holds"),
+        ("C1", simulated.MACHINE, "can't tell"),
+        ("C2", "simulated-128gb", "holds"),
+        ("C3", "", "not measured"),
+        ("C4", simulated.MACHINE, "holds"),
+    ]
 
 
 def test_claims_of_which_none_was_measured_are_not_shown(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
 from speedbump.grid.stack import stack_order
-from speedbump.report.words import prose
+from speedbump.report.words import plural, prose
 from speedbump.tables import VERDICTS
 
 SERIES_AXES = tuple(axis.name for axis in AXES if axis.name not in NOT_IN_SERIES)
@@ -234,6 +234,15 @@ def axis_words(axis: str, value: Any) -> str:
     return str(value)
 
 
+def of_all(shown: Sequence[Curve], total: int) -> str:
+    """Which of all curves a section shows, as a sentence after another; empty where it shows all of them."""
+    if total <= len(shown):
+        return ""
+    affected = shown[0].row["verdict"] in ("slow regimes", "excess")
+    count = plural(len(shown), "curve")
+    return f" The {count} most affected, of {total}." if affected else f" {len(shown)} of {total} curves."
+
+
 def groups_differing_in(curves: Iterable[Curve], *axes: str) -> list[list[Curve]]:
     """Curves that are alike in all but ``axes`` (axes, machine or stack), in groups of two or more."""
     kept = [column for column in (*SERIES_AXES, "machine", "stack") if column not in axes]
@@ -248,6 +257,7 @@ def _rank(row: dict[str, Any], model_title: Callable[[str], str]) -> tuple[Any, 
     return (
         ORDER.get(row["verdict"], len(ORDER)),
         -(row["slowdown_max"] or 0.0),
+        -row["n_budgets"],
         model_title(row["model"]),
         *(row[axis] for axis in SERIES_AXES),
         row["machine"],

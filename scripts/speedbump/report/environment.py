@@ -86,7 +86,8 @@ def _machine(study: Study, machine: str) -> str:
         known = entry["environment"]
         if entry["machine"] == machine and known.get("chip"):
             memory = known.get("ram_bytes") or known.get("memory_bytes")
-            return f"{known['chip']}, {round(memory / 2**30)} GB" if memory else str(known["chip"])
+            words = f"{known['chip']}, {round(memory / 2**30)} GB" if memory else str(known["chip"])
+            return f"{words} ({known['gpu']})" if known.get("gpu") else words
     return machine
 
 

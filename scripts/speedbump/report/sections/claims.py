@@ -1,11 +1,12 @@
 """The paper's claims: what the paper says, and what was found here, gaps and all."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import Any
 
 import polars as pl
 
 from speedbump.report.charts import Drawing, Rows
-from speedbump.report.curves import stack_titles
+from speedbump.report.curves import place_words
 from speedbump.report.published import CITATION, Published
 from speedbump.report.section import Section, Table
 from speedbump.report.study import Study
@@ -18,18 +19,24 @@ ICONS = {
     "not measured": "none",
     "stated, not tabulated": "none",
 }
-ANSWERS = ("holds", "differs", "can't tell")
+DECIDED = ("holds", "differs")
+ANSWERS = (*DECIDED, "can't tell")
 UNITS = {"x": "×", "count": "", "qualitative": ""}
 
 Place = tuple[str, str]
 """Machine and stack."""
 
 
-def places(claims: pl.DataFrame) -> list[Place]:
-    """Where at least one claim was answered by measurements, the most answers first."""
-    answered = claims.filter((pl.col("origin") == "measured") & pl.col("outcome").is_in(ANSWERS))
+def places(claims: pl.DataFrame) -> dict[Place, str]:
+    """Where at least one claim was answered by measurements, the most decided first, each with its name; a single one
+    has none.
+    """
+    answered = claims.filter(pl.col("outcome").is_in(ANSWERS), origin="measured")
     counts = Counter(answered.select("machine", "stack").iter_rows())
-    return sorted(counts, key=lambda place: (-counts[place], place))
+    decided = Counter(answered.filter(pl.col("outcome").is_in(DECIDED)).select("machine", "stack").iter_rows())
+    found = sorted(counts, key=lambda place: (-decided[place], -counts[place], place))
+    words = place_words([{"machine": machine, "stack": stack} for machine, stack in found])
+    return {place: ", ".join(words[place]) for place in found}
 
 
 def draw(study: Study, datasets: dict[str, Rows], published: Published) -> Drawing:
@@ -48,7 +55,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     return Section(
         anchor="claims",
         nav="Claims",
-        finding=claims_finding(study.claims, answered[0]),
+        finding=claims_finding(study.claims, answered),
         lead=f"What the paper says ({CITATION}), the same rule on its own published figures, and on what was measured "
         "here. Published values were measured by its author on other machines.",
         caption="“Stated, not tabulated”: the paper says it, but its tables hold no number to check it by.",
@@ -58,10 +65,10 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     )
 
 
-def claims_finding(claims: pl.DataFrame, place: Place) -> str:
-    """The title: how many claims hold, differ, cannot be told and were not measured at one place."""
-    machine, stack = place
-    here = claims.filter((pl.col("origin") == "measured") & (pl.col("machine") == machine) & (pl.col("stack") == stack))
+def claims_finding(claims: pl.DataFrame, answered: dict[Place, str]) -> str:
+    """The title: how many claims hold, differ, cannot be told and were not measured at the first place."""
+    (machine, stack), name = next(iter(answered.items()))
+    here = claims.filter(origin="measured", machine=machine, stack=stack)
     counts = Counter(here["outcome"].to_list())
     holds = counts["holds"]
     words = {
@@ -71,32 +78,37 @@ def claims_finding(claims: pl.DataFrame, place: Place) -> str:
         "stated, not tabulated": ("has no number to check", "have no number to check"),
     }
     rest = [f"{counts[outcome]} {pair[counts[outcome] > 1]}" for outcome, pair in words.items() if counts[outcome]]
-    first = f"{holds or 'None'} of {plural(here.height, 'claim')} of the paper {'holds' if holds == 1 else 'hold'} here"
+    where = f"on {name}" if name else "here"
+    verb = "holds" if holds == 1 else "hold"
+    first = f"{holds or 'None'} of {plural(here.height, 'claim')} of the paper {verb} {where}"
     return f"{first}; {listing(rest)}" if rest else first
 
 
-def _table(claims: pl.DataFrame, answered: list[Place]) -> Table:
-    titles = stack_titles({stack for _, stack in answered})
-    own = {row["claim_id"]: row["outcome"] for row in claims.filter(pl.col("origin") == "published").to_dicts()}
+def _table(claims: pl.DataFrame, answered: dict[Place, str]) -> Table:
+    """Claim by claim, where it was answered; one that was answered nowhere has one row."""
+    own = {row["claim_id"]: row["outcome"] for row in claims.filter(origin="published").to_dicts()}
+    measured: dict[str, dict[Place, dict[str, Any]]] = defaultdict(dict)
+    for row in claims.filter(origin="measured").to_dicts():
+        measured[row["claim_id"]][row["machine"], row["stack"]] = row
+    several = len(answered) > 1
     rows = []
-    for place in answered:
-        machine, stack = place
-        name = titles[stack] if len({one for one, _ in answered}) == 1 else f"{machine}, {titles[stack]}"
-        here = claims.filter((pl.col("machine") == machine) & (pl.col("stack") == stack))
-        rows += [
-            (
-                f"{row['claim_id']}. {row['claim']}",
-                *([name] if len(answered) > 1 else []),
-                _with_unit(row["paper_value"], row["unit"]),
-                own.get(row["claim_id"], ""),
-                _value(row),
-                row["outcome"],
-                row["why"] or "",
+    for claim, found in measured.items():
+        known = [place for place in answered if place in found]
+        shown = [place for place in known if found[place]["outcome"] in ANSWERS]
+        for place in shown or known[:1]:
+            row = found[place]
+            rows.append(
+                (
+                    f"{claim}. {row['claim']}",
+                    *([answered[place] if place in shown else ""] if several else []),
+                    _with_unit(row["paper_value"], row["unit"]),
+                    own.get(claim, ""),
+                    _value(row),
+                    row["outcome"],
+                    row["why"] or "",
+                )
             )
-            for row in here.to_dicts()
-        ]
-    where = ["Where"] if len(answered) > 1 else []
-    columns = ("Claim", *where, "Paper", "Paper’s own figures", "Here", "Outcome", "Why")
+    columns = ("Claim", *(["Where"] if several else []), "Paper", "Paper’s own figures", "Here", "Outcome", "Why")
     return Table(columns, rows, icons=ICONS)
 
 

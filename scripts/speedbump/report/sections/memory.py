@@ -1,7 +1,7 @@
 """Memory: which counter follows latency, and which does not."""
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve
+from speedbump.report.curves import Curve, of_all
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, chart_of, line_layer, point_layer, span_layers, tip, y_of
 from speedbump.report.points import MEMORY, short, summarise_cells
 from speedbump.report.published import Published
@@ -78,7 +78,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
             "memory", "Memory", "Memory", empty="Filled by runs of two output lengths whose memory was read."
         )
     total = sum(not curve.budgets.is_empty() for curve in study.curves)
-    more = "" if total <= len(shown) else f" The {plural(len(shown), 'curve')} most affected, of {total}."
+    more = of_all([curve for curve, _ in shown], total)
     return Section(
         anchor="memory",
         nav="Memory",

@@ -4,14 +4,14 @@ import polars as pl
 
 from speedbump.grid.axes import DEFAULTS
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve
+from speedbump.report.curves import Curve, of_all
 from speedbump.report.layers import LATENCY_TEXTS, LENGTH_TIP, line_layer, point_layer, span_layers, tip, tooltip_text
 from speedbump.report.points import short, summarise_cells
 from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, length_axis, length_range, log_range, value_axis
-from speedbump.report.words import digits, plural, seconds
+from speedbump.report.words import digits, seconds
 
 MOST = 2
 PHASES = (("ttft", "prefill", "prefill, seconds (log scale)"), ("decode", "decode", "decode, seconds (log scale)"))
@@ -51,7 +51,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
         empty = "Filled by the first request that reaches its first token and its last."
         return Section("phases", "Phases", "Prefill and decode", empty=empty)
     total = sum(not curve.budgets.is_empty() for curve in study.curves)
-    shown = "" if total <= len(curves) else f" The {plural(len(curves), 'curve')} most affected, of {total}."
+    shown = of_all(curves, total)
     return Section(
         anchor="phases",
         nav="Phases",

@@ -1,7 +1,7 @@
 """Tokens per second: the dip."""
 
 from speedbump.report.charts import Chart, Drawing, Rows, make_chart
-from speedbump.report.curves import Curve
+from speedbump.report.curves import Curve, of_all
 from speedbump.report.layers import (
     LENGTH_TIP,
     interval_layer,
@@ -17,7 +17,7 @@ from speedbump.report.published import Published
 from speedbump.report.section import Figure, Section, Table, relevant
 from speedbump.report.study import Study
 from speedbump.report.theme import HALF, WIDE, length_axis, length_range, linear_range, value_axis
-from speedbump.report.words import digits, plural
+from speedbump.report.words import digits
 
 MOST = 4
 TEXTS = {
@@ -53,7 +53,7 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
     if not curves:
         return Section("tokens", "Tokens/s", "Tokens per second", empty="Filled by the first request that finishes.")
     total = sum(not curve.budgets.is_empty() for curve in study.curves)
-    shown = "" if total <= len(curves) else f" The {plural(len(curves), 'curve')} most affected, of {total}."
+    shown = of_all(curves, total)
     return Section(
         anchor="tokens",
         nav="Tokens/s",
