@@ -40,10 +40,17 @@ def test_without_runs_alone_the_effect_is_unknown():
 
 
 def test_equal_times_beside_and_alone_are_no_disturbance_and_few_noisy_ones_do_not_tell():
-    equal = [("cuda-a", beside, 0.03 + 0.0001 * n, n, None) for n in range(8) for beside in (0.0, 1.0)]
+    equal = [("cuda-a", beside, 0.03 + 0.0001 * n, n, 1.0) for n in range(8) for beside in (0.0, 1.0)]
     assert company(cells(*equal))[1][1].startswith("none above 5%; sentinel 1.00×")
     noisy = [("cuda-a", beside, 0.03 + 0.005 * n, n, None) for n in range(3) for beside in (0.0, 1.0)]
     assert company(cells(*noisy))[1][1].startswith("cannot tell; sentinel 1.00×")
+
+
+def test_the_devices_sentinel_alone_says_nothing_of_the_host():
+    rows = cells(*[("cuda-a", beside, 0.03 + 0.0001 * n, n, None) for n in range(8) for beside in (0.0, 1.0)])
+    assert company(rows)[1][1].startswith("none above 5% on the device, unknown on the host; sentinel 1.00×")
+    known = rows.with_columns(host_sentinel_s=0.06 + 1e-5 * pl.col("n_gen"))
+    assert company(known)[1][1].startswith("none above 5%; sentinel 1.00×")
 
 
 def test_a_machine_with_one_run_at_a_time_says_nothing():

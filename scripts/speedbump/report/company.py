@@ -22,7 +22,8 @@ def company(cells: pl.DataFrame) -> list[tuple[str, str]]:
         ("same output length", found.on_latencies),
     ]
     said = [f"{what} {_words(effect)}" for what, effect in effects if effect]
-    verdict = _verdict([effect for _, effect in effects if effect])
+    of_host = bool(found.on_host_sentinels or found.on_latencies)
+    verdict = _verdict([effect for _, effect in effects if effect], of_host)
     return [("Runs at once", at_once), ("Effect of neighbours", "; ".join([verdict, *said]))]
 
 
@@ -34,9 +35,13 @@ def _words(effect: Effect) -> str:
     )
 
 
-def _verdict(effects: list[Effect]) -> str:
+def _verdict(effects: list[Effect], of_host: bool) -> str:
+    """of_host: whether something was compared that the host bounds, which neighbours share; each has a device."""
+    if not effects:
+        return "unknown: no device has runs of both kinds"
     if any(effect.ratio.low > HARMFUL for effect in effects):
         return "they slow one another: measure one at a time"
-    if effects and all(effect.ratio.high < HARMLESS for effect in effects):
-        return f"none above {HARMLESS - 1:.0%}"
-    return "cannot tell" if effects else "unknown: no device has runs of both kinds"
+    if any(effect.ratio.high >= HARMLESS for effect in effects):
+        return "cannot tell"
+    none = f"none above {HARMLESS - 1:.0%}"
+    return none if of_host else f"{none} on the device, unknown on the host"
