@@ -2,7 +2,8 @@
 """How well the sentinels tell which cells were disturbed, measured here and in what was recorded; writes the page.
 
 Here: cells of one configuration, some of them beside processes that do nothing but keep cores busy, the kinds in a
-random order. Recorded: how far the processes of every series lie from their trend, against the sentinels.
+random order. Recorded: how far the processes of every series lie from their trend, and their requests from one
+another, against the sentinels and the flags.
 """
 
 import argparse
@@ -48,7 +49,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=("cpu", "mps", "cuda"))
     parser.add_argument("--model", default="distilgpt2")
     parser.add_argument("--cells", type=int, default=8, help="of each kind; 0: only what is recorded")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.cells < 0:
+        parser.error("--cells: 0 or more")
+    return args
 
 
 def main() -> None:

@@ -12,13 +12,14 @@ from threading import Event, Thread
 import numpy as np
 import polars as pl
 
+from speedbump.analyse.curve import without_profiles
 from speedbump.analyse.regimes import find_regimes
 from speedbump.measure.environment import SENTINEL_DRIFT
 
 BOUNDS = {"device": "sentinel", "host": "host_sentinel"}
 """What bounds a sentinel, and what its columns in the requests table begin with."""
 LEAST = 6
-"""Processes below which a series is left out: the trend would follow them. As many as the paper's grid has lengths."""
+"""Processes below which a series is left out. At so few the trend takes a part of what is held against it."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,13 @@ def agreements(requests: pl.DataFrame) -> Iterator[Agreement]:
 
 
 def processes_of(requests: pl.DataFrame) -> pl.DataFrame:
-    """One row a process: ``series``, ``late`` (log latency over the trend; without a trend, over others of its budget),
-    the log of each sentinel's mean of before and after, and whether it was ``flagged`` as disturbed.
+    """One row a process of one budget: ``series``, ``late`` (log latency over the trend; without a trend, over others
+    of its budget), the log of each sentinel's mean of before and after, and whether it was ``flagged`` as disturbed.
     """
     trend = find_regimes(requests).budgets.select("series", "n_gen", "expected_s")
     usual = pl.col("e2e_s").median().over("series", "n_gen")
     return (
-        requests.filter(phase="measured", status="ok")
+        _of_one_budget(requests)
         .group_by("series", "cell", "n_gen")
         .agg(
             pl.col("e2e_s").median(),
@@ -73,14 +74,20 @@ def processes_of(requests: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _of_one_budget(requests: pl.DataFrame) -> pl.DataFrame:
+    """Measured requests that finished, of processes that repeat one budget: a sentinel runs once a process."""
+    finished = without_profiles(requests).filter(phase="measured", status="ok")
+    return finished.filter(pl.col("n_gen").n_unique().over("series", "cell") == 1)
+
+
 def _long_series(processes: pl.DataFrame) -> pl.DataFrame:
     return processes.filter(pl.len().over("series") >= LEAST)
 
 
 @dataclass(frozen=True)
 class Flags:
-    """Of a table's processes, those that the pipeline flagged as disturbed and the others: how many, and how far they
-    lie from their trend, as standard deviations of log latency over it.
+    """Of the processes in which every sentinel ran, those that were flagged as disturbed and the others: how many, and
+    how far they lie from their trend, as root mean squares of log latency over it.
     """
 
     flagged: int
@@ -91,7 +98,8 @@ class Flags:
 
 def flags(requests: pl.DataFrame) -> Iterator[Flags]:
     """One, or none where nothing was flagged, or everything."""
-    known = _long_series(processes_of(requests)).with_columns(pl.col("late") - pl.col("late").median().over("series"))
+    known = _long_series(processes_of(requests).drop_nulls([*BOUNDS]))
+    known = known.with_columns(pl.col("late") - pl.col("late").median().over("series"))
     flagged, others = (known.filter(flagged=is_flagged)["late"] for is_flagged in (True, False))
     if flagged.len() and others.len():
         yield Flags(flagged.len(), _from_zero(flagged), others.len(), _from_zero(others))
@@ -106,6 +114,7 @@ class Drift:
     """Of a table's processes: how their latency changes while they run, and whether a sentinel changes with it.
 
     latency_sd: of the log latencies of one process, root mean square over all.
+    median_sd: what the median of so many requests would scatter by for that alone, were they normal and independent.
     correlation: Pearson's, of the change from the first measured request to the last with the sentinel's from before
     to after; NaN where one of them does not vary.
     """
@@ -113,6 +122,7 @@ class Drift:
     bound: str
     processes: int
     latency_sd: float
+    median_sd: float
     correlation: float
 
 
@@ -120,11 +130,11 @@ def drifts(requests: pl.DataFrame) -> Iterator[Drift]:
     """One for each sentinel that ran, over processes of one budget with two and more measured requests."""
     latency = pl.col("e2e_s").log().sort_by("request")
     processes = (
-        requests.filter(phase="measured", status="ok")
-        .filter(pl.col("n_gen").n_unique().over("series", "cell") == 1)
+        _of_one_budget(requests)
         .group_by("series", "cell")
         .agg(
             latency.var().alias("variance"),
+            pl.len().alias("requests"),
             (latency.last() - latency.first()).alias("latency"),
             **{
                 bound: (pl.col(f"{name}_after_s") / pl.col(f"{name}_before_s")).log().first()
@@ -136,8 +146,12 @@ def drifts(requests: pl.DataFrame) -> Iterator[Drift]:
     for bound in BOUNDS:
         known = processes.drop_nulls(bound)
         if not known.is_empty():
-            sd = math.sqrt(known["variance"].mean())
-            yield Drift(bound, known.height, sd, _correlation(known["latency"].to_numpy(), known[bound].to_numpy()))
+            sd, of_median = (
+                math.sqrt(known.select(variance.mean()).item())
+                for variance in (pl.col("variance"), math.pi / 2 * pl.col("variance") / pl.col("requests"))
+            )
+            correlation = _correlation(known["latency"].to_numpy(), known[bound].to_numpy())
+            yield Drift(bound, known.height, sd, of_median, correlation)
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:

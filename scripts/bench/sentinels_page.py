@@ -71,8 +71,8 @@ def _between(recorded: Sequence[tuple[str, Agreement]]) -> str:
 
 def _flagged(flagged: Sequence[tuple[str, Flags]]) -> str:
     lines = [
-        "Of the same series, where some processes were flagged as disturbed: how many, and how far they and the others "
-        "lie off the trend.",
+        "Of the same series, the processes in which both sentinels ran, where some but not all were flagged as "
+        "disturbed: how many, and how far they and the others lie off the trend.",
         "",
         "| file | flagged | latency over trend | others | latency over trend |",
         "|---|---:|---:|---:|---:|",
@@ -86,17 +86,16 @@ def _flagged(flagged: Sequence[tuple[str, Flags]]) -> str:
 
 def _within(within: Sequence[tuple[str, Drift]]) -> str:
     lines = [
-        "Of the same files, within a process: how far its requests lie apart, and whether the sentinel's drift from "
-        "before to after goes with the requests', from the first measured one to the last. Where requests of one "
-        "process lie as far apart as processes do, what disturbs comes and goes within a process: readings before and "
-        "after it cannot tell which processes it hit, and what keeps a verdict true is that its intervals hold that "
-        "noise.",
+        "Of the same files, within a process: how far its requests lie apart, how far medians of so many would lie "
+        "apart for that alone (what processes lie apart beyond it, they differ by themselves), and whether the "
+        "sentinel's drift from before to after goes with the requests', from the first measured one to the last.",
         "",
-        "| file | bound by the | processes | latency | correlation |",
-        "|---|---|---:|---:|---:|",
+        "| file | bound by the | processes | latency | of its median | correlation |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.correlation:.2f} |"
+        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.median_sd:.3f} "
+        f"| {found.correlation:.2f} |"
         for file, found in within
     ]
     return "\n".join(lines)

@@ -1,14 +1,20 @@
 """What is counted of the sentinels, on made-up cells whose disturbance is known."""
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 
 from bench.requests import Run, requests_table
-from bench.sentinels import agreements, busy, drifts, flags, score
+from bench.sentinels import Agreement, Drift, Flags, agreements, busy, drifts, flags, score
 from bench.sentinels_page import render_page, render_section
+
+ROOT = Path(__file__).parents[2]
+RAN = tuple((f"{name}_{when}_s", 0.03) for name in ("sentinel", "host_sentinel") for when in ("before", "after"))
 
 
 def test_a_sentinel_that_slows_down_with_its_cells_agrees_with_them_and_another_does_not():
@@ -36,13 +42,16 @@ def test_flagged_processes_are_held_against_the_others():
     for k, n_gen in enumerate(range(32, 1025, 32)):
         flagged = k % 4 == 0
         off = (0.1 if flagged else 0.01) * (-1) ** (k // 4 if flagged else k)
-        changes = (("disturbed", "the host's sentinel took 2 times as long"),) if flagged else ()
+        changes = (("disturbed", "the host's sentinel took 2 times as long" if flagged else None), *RAN)
         runs.append(Run("s", n_gen, (0.01 * n_gen * float(np.exp(off)),) * 3, changes=changes))
     (found,) = flags(requests_table(runs))
     assert (found.flagged, found.others) == (8, 24)
     assert 0.03 < found.flagged_sd < 0.1
     assert found.others_sd < 0.015
-    assert not list(flags(requests_table([Run("s", n, (0.01 * n,) * 3) for n in range(32, 513, 32)])))
+    assert not list(flags(requests_table([Run("s", n, (0.01 * n,) * 3, changes=RAN) for n in range(32, 513, 32)])))
+    before = [("disturbed", "other processes used 50% of the cores" if n % 64 else None) for n in range(32, 513, 32)]
+    old = [Run("s", 32 * k, (0.32 * k,), changes=(*RAN[:2], one)) for k, one in enumerate(before, 1)]
+    assert not list(flags(requests_table(old)))  # the host's sentinel did not run
 
 
 def test_a_sentinel_that_did_not_run_says_nothing():
@@ -74,7 +83,8 @@ def test_one_request_has_no_drift():
     runs = [Run("s", 64, (1.0, 1.2), changes=steady), Run("t", 8, (1.0,), changes=steady)]
     (found,) = drifts(requests_table(runs))
     assert (found.bound, found.processes) == ("device", 1)
-    assert found.latency_sd == pytest.approx(np.log([1.0, 1.2]).std(ddof=1))
+    sd = np.log([1.0, 1.2]).std(ddof=1)
+    assert (found.latency_sd, found.median_sd) == (pytest.approx(sd), pytest.approx(sd * (np.pi / 4) ** 0.5))
     assert np.isnan(found.correlation)
 
 
@@ -117,6 +127,34 @@ def test_a_core_is_kept_busy_from_after_the_delay_until_the_end():
     with busy(2, 60.0):
         assert not burners()
     assert not burners()
+
+
+def test_what_is_recorded_is_replaced_without_a_new_section(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(render_page(page, render_section("b, cpu", "one", [], []), [], [], []))
+    page.write_text(
+        render_page(
+            page,
+            "",
+            [("a.parquet", Agreement("host", 6, 0.1, 0.2, 0.31))],
+            [("a.parquet", Flags(2, 0.3, 4, 0.4))],
+            [("a.parquet", Drift("host", 5, 0.5, 0.25, -0.61))],
+        )
+    )
+    text = page.read_text()
+    assert "## b, cpu\n\none\n" in text
+    assert "| a.parquet | host | 6 | 0.100 | 0.200 | 0.31 |\n" in text
+    assert "| a.parquet | 2 | 0.300 | 4 | 0.400 |\n" in text
+    assert "| a.parquet | host | 5 | 0.500 | 0.250 | -0.61 |\n" in text
+
+
+def test_the_page_of_sentinels_holds_what_is_recorded(tmp_path, monkeypatch):
+    """As written by ``scripts/bench_sentinels.py --cells 0``."""
+    monkeypatch.chdir(ROOT)
+    page = tmp_path / "sentinels.md"
+    page.write_bytes((ROOT / "docs" / "sentinels.md").read_bytes())
+    subprocess.run([sys.executable, "scripts/bench_sentinels.py", "--cells", "0", "--out", page], check=True)
+    assert page.read_text() == (ROOT / "docs" / "sentinels.md").read_text()
 
 
 def test_a_machines_section_is_replaced_and_others_stay(tmp_path):

@@ -1,5 +1,6 @@
 """Each section's finding, on curves whose truth is known."""
 
+import json
 import re
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def test_tables_hold_the_values_of_what_is_drawn(tmp_path: Path) -> None:
     assert {row[-1] for row in table.rows} == {"normal", "slow"}
 
 
-@pytest.mark.parametrize(("slow", "words"), [((), r"\d of 5 curves\."), (SLOW, r"The \d curves most affected, of 5\.")])
+@pytest.mark.parametrize(
+    ("slow", "words"), [((), r"\d of 5 curves\."), (SLOW, r"\d of 5 curves, the most affected first\.")]
+)
 def test_where_nothing_is_slow_no_curve_is_most_affected(tmp_path: Path, slow: tuple[Slow, ...], words: str) -> None:
     models = ("gpt2-medium", "gpt2-large", "gpt2", "distilgpt2", "opt-350m")
     found = sections(study_of(tmp_path, *(Line(model, slow=slow if k == 0 else ()) for k, model in enumerate(models))))
@@ -88,6 +91,11 @@ def test_the_machine_is_its_chip_its_memory_and_its_gpu(tmp_path: Path) -> None:
     known = read_study(simulate(tmp_path / "gpu", [Line()], environment={"gpu": "NVIDIA H200"}))
     assert dict(facts(known))["Machine"] == "Simulated chip, 36 GB (NVIDIA H200)"
     assert dict(facts(study_of(tmp_path / "none", Line())))["Machine"] == "Simulated chip, 36 GB"
+    folder = simulate(tmp_path / "both", [Line(), Line(stack=OTHER_STACK)])
+    entries = json.loads((folder / "environment.json").read_text())
+    entries[1]["environment"]["gpu"] = "NVIDIA H200"
+    (folder / "environment.json").write_text(json.dumps(entries))
+    assert dict(facts(read_study(folder)))["Machine"] == "Simulated chip, 36 GB (NVIDIA H200)"
 
 
 def test_rate_leaves_out_what_never_finished(tmp_path: Path) -> None:
@@ -322,7 +330,7 @@ def test_claims_of_several_machines_stand_once_for_each_that_answers_them(tmp_pa
     second = [claim(1, "holds"), claim(2, "holds"), claim(3, "not measured"), claim(4, "not measured")]
     second = [{**row, "machine": "simulated-128gb"} for row in second]
     section = sections(with_claims(tmp_path, [*first, *second]))["claims"]
-    assert section.finding == "2 of 4 claims of the paper hold on simulated-128gb; 2 were not measured"
+    assert section.finding == "2 of 4 claims of the paper hold on simulated-128gb; 2 were not measured there"
     assert section.table is not None
     assert section.table.columns[:2] == ("Claim", "Where")
     assert [(row[0].partition(".")[0], row[1], row[5]) for row in section.table.rows] == [

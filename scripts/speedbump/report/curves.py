@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.grid.axes import AXES, DEFAULTS, NOT_IN_SERIES
 from speedbump.grid.stack import stack_order
-from speedbump.report.words import plural, prose
+from speedbump.report.words import prose
 from speedbump.tables import VERDICTS
 
 SERIES_AXES = tuple(axis.name for axis in AXES if axis.name not in NOT_IN_SERIES)
@@ -235,12 +235,11 @@ def axis_words(axis: str, value: Any) -> str:
 
 
 def of_all(shown: Sequence[Curve], total: int) -> str:
-    """Which of all curves a section shows, as a sentence after another; empty where it shows all of them."""
+    """How many of all curves a section shows, as a sentence after another; empty where it shows all of them."""
     if total <= len(shown):
         return ""
-    affected = shown[0].row["verdict"] in ("slow regimes", "excess")
-    count = plural(len(shown), "curve")
-    return f" The {count} most affected, of {total}." if affected else f" {len(shown)} of {total} curves."
+    affected = ", the most affected first" if shown[0].verdict in ("slow regimes", "excess") else ""
+    return f" {len(shown)} of {total} curves{affected}."
 
 
 def groups_differing_in(curves: Iterable[Curve], *axes: str) -> list[list[Curve]]:

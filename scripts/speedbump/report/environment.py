@@ -82,12 +82,13 @@ def protocol_words(study: Study) -> Pairs:
 
 
 def _machine(study: Study, machine: str) -> str:
-    for entry in study.environments:
-        known = entry["environment"]
-        if entry["machine"] == machine and known.get("chip"):
-            memory = known.get("ram_bytes") or known.get("memory_bytes")
-            words = f"{known['chip']}, {round(memory / 2**30)} GB" if memory else str(known["chip"])
-            return f"{words} ({known['gpu']})" if known.get("gpu") else words
+    known = [entry["environment"] for entry in study.environments if entry["machine"] == machine]
+    gpu = next((one["gpu"] for one in known if one.get("gpu")), None)  # a stack without CUDA sees none
+    for one in known:
+        if one.get("chip"):
+            memory = one.get("ram_bytes") or one.get("memory_bytes")
+            words = f"{one['chip']}, {round(memory / 2**30)} GB" if memory else str(one["chip"])
+            return f"{words} ({gpu})" if gpu else words
     return machine
 
 

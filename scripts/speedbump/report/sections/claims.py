@@ -28,14 +28,15 @@ Place = tuple[str, str]
 
 
 def places(claims: pl.DataFrame) -> dict[Place, str]:
-    """Where at least one claim was answered by measurements, the most decided first, each with its name; a single one
-    has none.
+    """Where at least one claim was answered by measurements, the most decided first, each with its name; it has none
+    where nothing else was measured.
     """
-    answered = claims.filter(pl.col("outcome").is_in(ANSWERS), origin="measured")
+    measured = claims.filter(origin="measured")
+    answered = measured.filter(pl.col("outcome").is_in(ANSWERS))
     counts = Counter(answered.select("machine", "stack").iter_rows())
     decided = Counter(answered.filter(pl.col("outcome").is_in(DECIDED)).select("machine", "stack").iter_rows())
     found = sorted(counts, key=lambda place: (-decided[place], -counts[place], place))
-    words = place_words([{"machine": machine, "stack": stack} for machine, stack in found])
+    words = place_words(measured.select("machine", "stack").unique().to_dicts())
     return {place: ", ".join(words[place]) for place in found}
 
 
@@ -78,10 +79,10 @@ def claims_finding(claims: pl.DataFrame, answered: dict[Place, str]) -> str:
         "stated, not tabulated": ("has no number to check", "have no number to check"),
     }
     rest = [f"{counts[outcome]} {pair[counts[outcome] > 1]}" for outcome, pair in words.items() if counts[outcome]]
-    where = f"on {name}" if name else "here"
+    where, there = (f"on {name}", " there") if name else ("here", "")
     verb = "holds" if holds == 1 else "hold"
     first = f"{holds or 'None'} of {plural(here.height, 'claim')} of the paper {verb} {where}"
-    return f"{first}; {listing(rest)}" if rest else first
+    return f"{first}; {listing(rest)}{there}" if rest else first
 
 
 def _table(claims: pl.DataFrame, answered: dict[Place, str]) -> Table:
@@ -90,7 +91,7 @@ def _table(claims: pl.DataFrame, answered: dict[Place, str]) -> Table:
     measured: dict[str, dict[Place, dict[str, Any]]] = defaultdict(dict)
     for row in claims.filter(origin="measured").to_dicts():
         measured[row["claim_id"]][row["machine"], row["stack"]] = row
-    several = len(answered) > 1
+    several = any(answered.values())
     rows = []
     for claim, found in measured.items():
         known = [place for place in answered if place in found]

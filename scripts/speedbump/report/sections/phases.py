@@ -81,6 +81,8 @@ def host_bound(study: Study) -> str:
     plain = study.cells.filter(
         pl.col("instrument").is_in(UNOBSERVED), pl.col("kv_cache") != "off", device="cuda", **usual
     ).drop_nulls("tpot_median_s")
+    undisturbed = plain.filter(pl.col("disturbed").is_null())
+    plain = plain if undisturbed.is_empty() else undisturbed
     steps_ms: dict[tuple[str, str, str, str], list[float]] = {}
     for row in plain.sort("model", "machine", "stack").to_dicts():
         key = (row["model"], row["machine"], row["stack"], row["compile"])
