@@ -1,10 +1,10 @@
-"""Take the README's picture of a report, of simulated curves: ``python tests/browser/picture.py``."""
+"""Take the README's pictures: ``make STUDY=example && python tests/browser/picture.py``."""
 
 import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "report"), str(ROOT / "scripts"), str(ROOT / "tests" / "browser")]
@@ -24,18 +24,26 @@ LINES = [
 
 
 def main() -> None:
+    title = "Simulated curves, to show what a report looks like"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        title = "Simulated curves, to show what a report looks like"
-        page_file = build(simulate(Path(folder), LINES, title=title)) / "index.html"
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1200, "height": 2000})
-        page.goto(page_file.as_uri())
-        page.wait_for_timeout(2000)
-        figures = page.locator("#latency figure").nth(1).bounding_box()
-        assert figures is not None
-        clip = {"x": 0, "y": 0, "width": 1200, "height": figures["y"] + figures["height"] + 16}
-        page.screenshot(path=ROOT / "docs" / "report.png", clip=clip)  # type: ignore[arg-type]
+        simulated = build(simulate(Path(folder), LINES, title=title))
+        take(browser, simulated, "header", 1, "report.png")
+        take(browser, ROOT / "results" / "studies" / "example" / "site", "#latency", 3, "example.png")
         browser.close()
+
+
+def take(browser: Browser, site: Path, top: str, last: int, name: str) -> None:
+    """A picture of a report from an element to that figure of the latencies, into docs."""
+    page = browser.new_page(viewport={"width": 1200, "height": 5000})
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_timeout(2000)
+    begin, end = page.locator(top).first.bounding_box(), page.locator("#latency figure").nth(last).bounding_box()
+    assert begin is not None
+    assert end is not None
+    clip = {"x": 0, "y": begin["y"], "width": 1200, "height": end["y"] + end["height"] + 16 - begin["y"]}
+    page.screenshot(path=ROOT / "docs" / name, clip=clip)  # type: ignore[arg-type]
+    page.close()
 
 
 if __name__ == "__main__":
