@@ -141,6 +141,19 @@ def test_whose_time_it_is_on_cuda(tmp_path: Path) -> None:
     assert "Python" not in sections(study_of(tmp_path / "mps", Line(), graph))["phases"].lead
 
 
+def test_a_disturbed_cell_is_no_time_of_a_step_unless_all_are(tmp_path: Path) -> None:
+    def longest_ms(name: str, disturbed: tuple[int, ...]) -> float:
+        flags = dict.fromkeys(disturbed, "the host's sentinel took 1.4 times as long after the cell as before")
+        line = Line(device="cuda", per_token_s=0.009, slow=SLOW, disturbed=flags)
+        span = re.search(r" to ([\d.]+) ms\.", sections(study_of(tmp_path / name, line))["phases"].lead)
+        assert span
+        return float(span[1])
+
+    assert longest_ms("quiet", ()) > 80
+    assert longest_ms("one", (512,)) < 20
+    assert longest_ms("all", simulated.GRID) > 80
+
+
 def test_cache_benefit_inside_and_outside(tmp_path: Path) -> None:
     study = study_of(tmp_path, Line(slow=SLOW), Line(axes={"kv_cache": "off"}))
     ((on, off),) = cache.pairs(study)
