@@ -5,7 +5,12 @@ SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 STUDY = first-look
 FILE = config/$(if $(filter first-look,$(STUDY)),config,$(STUDY)).yaml
+STUDIES = first-look $(filter-out config,$(patsubst config/%.yaml,%,$(wildcard config/*.yaml)))
+ifeq ($(wildcard $(FILE)),)
+$(error $(FILE): no such study; STUDY= takes one of: $(STUDIES))
+endif
 CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
+FOLDER = results/studies/$(shell sed -n 's/^study:[ "]*\([[:alnum:]_-]*\).*/\1/p' $(FILE))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
@@ -13,24 +18,24 @@ SOURCES = pyproject.toml constraints.txt
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
-	@$(BIN)/python scripts/show_verdict.py results/studies/$(STUDY) --configfile $(FILE)
+	@$(BIN)/python scripts/show_verdict.py $(FOLDER) --configfile $(FILE)
 
 report: .venv/ready  ## a partial report of what is measured so far, also while measuring goes on
 	$(SNAKEMAKE) --nolock $(CHOSEN) --config partial=true
 
 publish: measure  ## check the report's site, and say where it lies; for another study: make publish STUDY=paper
-	$(BIN)/python scripts/check_site.py results/studies/$(STUDY)/site
-	@echo "ready to publish or to mail: results/studies/$(STUDY)/site (index.html alone is the whole report)"
+	$(BIN)/python scripts/check_site.py $(FOLDER)/site
+	@echo "ready to publish or to mail: $(FOLDER)/site (index.html alone is the whole report)"
 
 upgrade-check: .venv/ready  ## after an upgrade: what it changed, by the few cells that decide; make upgrade-check STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN) --config check=true
-	@$(BIN)/python scripts/show_verdict.py results/studies/$(STUDY)/check --configfile $(FILE)
+	@$(BIN)/python scripts/show_verdict.py $(FOLDER)/check --configfile $(FILE)
 
 gate: .venv/ready  ## fail when the newest stack is slower than the one before it: make gate STUDY=scan
-	$(BIN)/python scripts/gate.py results/studies/$(STUDY)
+	$(BIN)/python scripts/gate.py $(FOLDER)
 
 bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle STUDY=paper
-	$(BIN)/python scripts/make_bundle.py results/studies/$(STUDY)
+	$(BIN)/python scripts/make_bundle.py $(FOLDER)
 
 predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
 	$(BIN)/python scripts/predict_onset.py

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedbump.grid.study import StudyError, read_call, read_study
+from speedbump.grid.study import StudyError, namesakes, read_call, read_study
 
 
 def study(**changes):
@@ -106,3 +106,19 @@ def test_a_call_may_say_how_it_differs_and_nothing_strange():
         with pytest.raises(StudyError) as refusal:
             read_call(given)
         assert str(refusal.value).startswith(says)
+
+
+def test_files_that_name_one_study_are_found(tmp_path):
+    for name, text in {
+        "own.yaml": "study: tiny",
+        "plain.yaml": "title: x\nstudy: tiny\n",
+        "quoted.yaml": "study: 'tiny'  # a comment\n",
+        "longer.yaml": "study: tiny-2\n",
+        "inner.yaml": "experiments:\n  - study: tiny\n",
+        "other.txt": "study: tiny\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
+    (tmp_path / "folder.yaml").mkdir()
+    found = namesakes("tiny", str(tmp_path / "own.yaml"))
+    assert found == [str(tmp_path / "plain.yaml"), str(tmp_path / "quoted.yaml")]

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
@@ -281,6 +282,15 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
         if name in set(reserved):
             raise StudyError(f"{file}: experiments: {name!r} is the name of a rule or target; choose another")
     return study
+
+
+def namesakes(study: str, file: str) -> list[str]:
+    """Other files beside ``file`` whose study has the same name, so that each replaces the other's tables."""
+    name = re.compile(rf"^study:\s*['\"]?{re.escape(study)}['\"]?\s*(#.*)?$", re.MULTILINE)
+    others = (
+        path for path in sorted(Path(file).parent.glob("*.yaml")) if path.is_file() and path.name != Path(file).name
+    )
+    return [str(other) for other in others if name.search(other.read_text(encoding="utf-8", errors="replace"))]
 
 
 def parse_limits(text: str) -> Limits:
