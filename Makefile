@@ -6,11 +6,13 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 STUDY = first-look
 FILE = config/$(if $(filter first-look,$(STUDY)),config,$(STUDY)).yaml
 STUDIES = first-look $(filter-out config,$(patsubst config/%.yaml,%,$(wildcard config/*.yaml)))
-ifeq ($(wildcard $(FILE)),)
-$(error $(FILE): no such study; STUDY= takes one of: $(STUDIES))
+ifneq ($(words $(STUDY)) $(wildcard $(FILE)),1 $(FILE))
+$(error config/$(STUDY).yaml: no such study; STUDY= takes one of: $(STUDIES))
 endif
 CHOSEN = $(if $(filter-out config/config.yaml,$(FILE)),--configfile=$(FILE))
-FOLDER = results/studies/$(shell sed -n 's/^study:[ "]*\([[:alnum:]_-]*\).*/\1/p' $(FILE))
+NAMED = $(shell sed -n "s/^study:[ \"']*\([[:alnum:]_-]*\).*/\1/p" $(FILE))
+FOLDER = results/studies/$(if $(filter 1,$(words $(NAMED))),$(NAMED),$(error \
+	$(FILE): make looks for the study's name on a line of its own, as in study: scan))
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 

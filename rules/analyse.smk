@@ -22,7 +22,7 @@ rule collect_requests:
         devices=ancient(DEVICES),
         runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
         environments=RECORDS,
-        bundles=[bundle for bundle in BUNDLES if Path(bundle).exists()],
+        bundles=list(filter(os.path.isfile, BUNDLES)),
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
         environment=f"{OUT}/environment.json",
@@ -39,6 +39,7 @@ rule collect_requests:
         # No input, since measure_cell would be asked for what only another stack can make.
         other_stacks=lambda wildcards: fingerprint(other_stacks()),
         bundles=BUNDLES,
+        bundle_files=lambda wildcards: fingerprint(filter(os.path.isfile, BUNDLES)),  # a moved one can be older
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
         f"{PYTHON}"

@@ -52,11 +52,14 @@ def parse_args() -> argparse.Namespace:
     args = parser.parse_args()
     if args.cells < 0:
         parser.error("--cells: 0 or more")
+    if not args.out.parent.is_dir():
+        parser.error(f"--out: {args.out.parent}: no such folder")
     return args
 
 
 def main() -> None:
     args = parse_args()
+    recorded()  # what is broken there is said before anything is measured
     section = measured_section(args) if args.cells else ""
     args.out.write_text(render_page(args.out, section, *(from_recorded(find) for find in (agreements, flags, drifts))))
     print(args.out.read_text())

@@ -6,6 +6,7 @@ It names nobody: users, hosts and home folders are taken out.
 
 import argparse
 import json
+import re
 import secrets
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> None:
         cells = read_table(args.study / "cells.parquet", CELLS).filter(machine=machine)
     except (OSError, ValueError, LookupError, TypeError, TableError) as error:
         sys.exit(f"make_bundle: {args.study}: not the folder of a measured study: {error}")
+    if cells.is_empty():
+        sys.exit(f"make_bundle: {args.study}: has no runs that were measured on this machine, {machine}")
     places = cells.select("machine", "stack", "cell").unique(maintain_order=True).rows()
     runs = [Path("results", "runs", machine, stack, f"{cell}.parquet") for machine, stack, cell in places]
     out = args.out or Path("results", "bundles", f"{name}.{machine}.zip")
@@ -46,7 +49,7 @@ def main() -> None:
 def find_origin(machine: str) -> str:
     """Random digits that this machine keeps, so that two machines of one name can be told apart."""
     file = Path("results", "machines", machine, "origin.txt")
-    if not file.exists():
+    if not file.exists() or not re.fullmatch(r"[0-9a-f]{8}", file.read_text().strip()):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(secrets.token_hex(4))
     return file.read_text().strip()

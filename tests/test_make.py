@@ -28,7 +28,7 @@ def test_without_a_study_it_is_the_first_look(project):
     assert "--configfile=" not in printed
 
 
-@pytest.mark.parametrize("name", ["own", '"own"', "own  # mine"])
+@pytest.mark.parametrize("name", ["own", '"own"', "'own'", "own  # mine"])
 def test_the_folder_is_the_one_that_the_file_names(project, name):
     text = (project / "config" / "scan.yaml").read_text().replace("study: scan", f"study: {name}")
     (project / "config" / "copy.yaml").write_text(text)
@@ -36,6 +36,22 @@ def test_the_folder_is_the_one_that_the_file_names(project, name):
     assert "--configfile=config/copy.yaml" in printed
     assert "scripts/show_verdict.py results/studies/own --configfile config/copy.yaml" in printed
     assert "scripts/gate.py results/studies/own\n" in make(project, "gate", "STUDY=copy").stdout
+
+
+@pytest.mark.parametrize("line", ["study :", "{study: own, title: x}", "study: >-\n  own\n#"])
+def test_a_name_that_make_cannot_read_stops_it_before_any_work(project, line):
+    (project / "config" / "copy.yaml").write_text(f"{line} own\n")
+    refused = make(project, "STUDY=copy")
+    assert refused.returncode == 2
+    assert "config/copy.yaml: make looks for the study's name on a line of its own, as in study: scan" in refused.stderr
+    assert "snakemake --cores 1" not in refused.stdout
+
+
+@pytest.mark.parametrize("name", ["first-look scan", "s*", ""])
+def test_a_name_is_one_study(project, name):
+    refused = make(project, f"STUDY={name}")
+    assert refused.returncode == 2
+    assert "no such study; STUDY= takes one of: first-look" in refused.stderr
 
 
 def test_an_unknown_study_is_one_line_before_any_work(project):

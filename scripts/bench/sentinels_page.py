@@ -31,10 +31,11 @@ def render_section(place: str, circumstances: str, kinds: Sequence[Kind], quiet:
     for kind in kinds:
         told = [*kind.drift.values(), *kind.level.values(), kind.others]
         lines.append(f"| {kind.kind} | {kind.cells} | {kind.slowdown:.2f}x | {' | '.join(map(str, told))} |")
-    lines += [
-        "",
-        f"With nothing beside, standard deviations of logarithms (a quiet machine's: up to {QUIET_SD:g}):",
-    ]
+    if quiet:
+        lines += [
+            "",
+            f"With nothing beside, standard deviations of logarithms (a quiet machine's: up to {QUIET_SD:g}):",
+        ]
     lines += [f"{found.bound}'s sentinel {found.sentinel_sd:.3f}, latency {found.latency_sd:.3f}." for found in quiet]
     return "\n".join(lines)
 

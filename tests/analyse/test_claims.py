@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from speedbump.analyse.claims.check import CHECKS, check_claims, read_claims
-from speedbump.analyse.claims.evidence import Evidence
+from speedbump.analyse.claims.evidence import AbsentError, Evidence
 from speedbump.analyse.claims.published import published_evidence, published_seconds
 from speedbump.analyse.confidence import Interval
 from speedbump.analyse.ratio import latency_ratio
@@ -181,6 +181,23 @@ def test_several_stacks_and_machines_are_compared(evidence):
     assert (check.outcome, check.values) == ("holds", (1.0,))
     assert CHECKS["C18"](Evidence(False, large, large + moved(Evidence(False, large, large), "m3-18gb", "x"))).outcome \
         == "differs"  # fmt: skip
+
+
+def test_another_version_of_anything_but_pytorch_is_no_second_version(evidence):
+    old, new = (moved(evidence, "m3-36gb", f"macos-15_torch-2.13.0_transformers-{v}") for v in ("5.17.0", "5.24.0"))
+    with pytest.raises(AbsentError, match="two versions of PyTorch"):
+        CHECKS["C19"](Evidence(False, new, old + new))
+    newer = moved(evidence, "m3-36gb", "macos-15_torch-2.14.0_transformers-5.24.0")
+    assert CHECKS["C19"](Evidence(False, new, old + new + newer)).values == (2.0, 2.0)
+
+
+def test_chips_are_compared_where_they_are(evidence):
+    """A machine beside the two that are compared answers nothing."""
+    models = [replace(s, axes={**s.axes, "model": "gpt2"}) for s in evidence.here if s.model == "gpt2-medium"]
+    small, large, other = (tuple(replace(s, machine=m) for s in models) for m in ("m1-16gb", "m3-64gb", "m3-36gb"))
+    with pytest.raises(AbsentError, match="compares m1-16gb with m3-64gb"):
+        CHECKS["C18"](Evidence(False, other, small + large + other))
+    assert CHECKS["C18"](Evidence(False, small, small + large + other)).values == (1.0,)
 
 
 def test_the_published_latencies_took_hours():

@@ -108,11 +108,20 @@ def test_a_call_may_say_how_it_differs_and_nothing_strange():
         assert str(refusal.value).startswith(says)
 
 
+@pytest.mark.parametrize("name", ["", " ", "-x.zip", "{a}.zip"])
+def test_a_bundles_name_that_cannot_be_read_is_refused(name):
+    with pytest.raises(StudyError, match=r"^x\.yaml: bundles\[1\]: .* cannot be read as a file's name: "):
+        read_study(study(bundles=["good one's.zip", name]), "x.yaml")
+
+
 def test_files_that_name_one_study_are_found(tmp_path):
     for name, text in {
         "own.yaml": "study: tiny",
         "plain.yaml": "title: x\nstudy: tiny\n",
-        "quoted.yaml": "study: 'tiny'  # a comment\n",
+        "quoted.yaml": "'study' : 'tiny'  # a comment\n",
+        "told.yaml": "title: >-\n  of a\n  study\nstudy: other\ndescription: 'a\n\n  study: tiny\n  '\n",
+        "broken.yaml": "study: [tiny\n",
+        "list.yaml": "- study: tiny\n",
         "longer.yaml": "study: tiny-2\n",
         "inner.yaml": "experiments:\n  - study: tiny\n",
         "other.txt": "study: tiny\n",

@@ -1,6 +1,8 @@
 """The published example, as the workflow that publishes it builds it: from recorded runs alone."""
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -31,6 +33,27 @@ def test_the_claim_on_cuda_holds_and_that_on_the_cpu_lacks_the_large_models(exam
     assert outcomes["C14", H200]["outcome"] == "holds"
     assert outcomes["C13", CPU]["outcome"] == "can't tell"
     assert outcomes["C13", CPU]["why"] == "distilgpt2: smooth; gpt2: smooth; without gpt2-medium, gpt2-large"
+
+
+def test_a_bundle_replaced_by_an_older_file_is_read(example, tmp_path):
+    """As one is that was downloaded before the report was built, and moved here after."""
+    project = example.copy(tmp_path / "project")
+    place = project.root / "config/bundles" / f"paper.{CPU}.zip"
+    place.unlink()
+    gpu = project.root / "config/bundles" / f"gpu.{H200}.zip"
+    shutil.copy(gpu, place)
+    os.utime(place, (gpu.stat().st_mtime - 3600,) * 2)
+    outcome = project.run("results/studies/example/cells.parquet", study=EXAMPLE)
+    assert (outcome.status, outcome.jobs["collect_requests"]) == (0, 1), outcome.text
+    assert set(pl.read_parquet(project.root / "results/studies/example/cells.parquet")["machine"]) == {H200}
+
+
+def test_a_study_without_own_runs_makes_no_bundle(example):
+    refused = example.script("scripts/make_bundle.py", "results/studies/example")
+    assert refused.returncode == 1
+    (line,) = refused.stderr.splitlines()
+    assert "results/studies/example: has no runs that were measured on this machine" in line
+    assert not list(example.root.glob("results/machines/*/origin.txt"))
 
 
 def test_the_readme_says_what_its_report_says(example):

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model, model_validator
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
 from speedbump.grid.order import MOST_BLOCKS
@@ -76,6 +86,13 @@ def _as_list(value: Any) -> Any:
     if value is None or value == []:
         raise ValueError("is empty: name at least one value, or leave the key out")
     return value if isinstance(value, list) else [value]
+
+
+def _as_bundle(value: str) -> str:
+    """Snakemake takes braces for wildcards, and a script a dash for an option."""
+    if not value.strip() or value.startswith("-") or {"{", "}"} & set(value):
+        raise ValueError(f"{value!r} cannot be read as a file's name: none is empty, begins with - or holds braces")
+    return value
 
 
 def _as_numbers(value: Any) -> list[int]:
@@ -214,7 +231,9 @@ class Study(_Strict):
     stacks: Annotated[list[Stack], BeforeValidator(_as_list)] = Field(
         [], description="measured in place of the stack that runs Speedbump"
     )
-    bundles: list[str] = Field([], description="files of make_bundle, whose machines join the report")
+    bundles: list[Annotated[str, AfterValidator(_as_bundle)]] = Field(
+        [], description="files of make_bundle, whose machines join the report"
+    )
     compare_with_paper: bool = Field(False, description="show the paper's published figures beside this machine's")
     workload: str | None = Field(
         None, description="CSV of the lengths an application really uses: n_prompt, n_gen, count"
@@ -286,11 +305,15 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
 
 def namesakes(study: str, file: str) -> list[str]:
     """Other files beside ``file`` whose study has the same name, so that each replaces the other's tables."""
-    name = re.compile(rf"^study:\s*['\"]?{re.escape(study)}['\"]?\s*(#.*)?$", re.MULTILINE)
-    others = (
-        path for path in sorted(Path(file).parent.glob("*.yaml")) if path.is_file() and path.name != Path(file).name
-    )
-    return [str(other) for other in others if name.search(other.read_text(encoding="utf-8", errors="replace"))]
+    found = []
+    for other in sorted(Path(file).parent.glob("*.yaml")):
+        try:
+            named = yaml.safe_load(other.read_bytes())
+        except (OSError, ValueError, yaml.YAMLError):  # a fault to be told when that study is asked for
+            continue
+        if other.name != Path(file).name and isinstance(named, dict) and named.get("study") == study:
+            found.append(str(other))
+    return found
 
 
 def parse_limits(text: str) -> Limits:

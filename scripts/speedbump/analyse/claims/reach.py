@@ -49,6 +49,8 @@ def smaller_chip_is_slow_sooner(evidence: Evidence) -> Answer:
     if len(set(sizes.values())) < 2:
         raise AbsentError("needs distilgpt2 or gpt2 on mps on two machines of different memory: list a bundle")
     least, most = min(sizes, key=lambda m: sizes[m]), max(sizes, key=lambda m: sizes[m])
+    if not {least, most} & {series.machine for series in evidence.here}:
+        raise AbsentError(f"compares {least} with {most}")
     small, large = ([s for s in every if s.machine == machine] for machine in (least, most))
     n_slow = len({series.model for series in small if series.regimes})
     outcome = CANNOT_TELL
@@ -60,19 +62,24 @@ def smaller_chip_is_slow_sooner(evidence: Evidence) -> Answer:
 
 
 def anomaly_persists_over_versions(evidence: Evidence) -> Answer:
-    """Holds where GPT-2 Medium on MPS has a slow regime under every stack measured on the machine; differs where it is
-    smooth under one. Values: under how many it has one, of how many. Needs two stacks.
+    """Holds where GPT-2 Medium on MPS has a slow regime under every version of PyTorch measured on the machine; differs
+    where it is smooth under one. Values: under how many it has one, of how many. Needs two versions.
     """
     machines = {series.machine for series in evidence.here}
     own = [s for s in matching(evidence.everywhere, MEDIUM) if s.machine in machines and len(s.points) > 1]
-    if len({series.stack for series in own}) < 2:
+    versions = {_torch(series) for series in own}
+    if len(versions) < 2:
         raise AbsentError("needs gpt2-medium on mps under two versions of PyTorch")
-    slow = {series.stack for series in own if series.regimes}
-    smooth = {series.stack for series in own if series.verdict == "smooth"} - slow
-    stacks = {series.stack for series in own}
-    outcome = HOLDS if slow == stacks else DIFFERS if smooth else CANNOT_TELL
+    slow = {_torch(series) for series in own if series.regimes}
+    smooth = {_torch(series) for series in own if series.verdict == "smooth"} - slow
+    outcome = HOLDS if slow == versions else DIFFERS if smooth else CANNOT_TELL
     why = "; ".join(f"{series.stack}: {series.verdict}" for series in own)
-    return Answer(outcome, why, (float(len(slow)), float(len(stacks))), " of ")
+    return Answer(outcome, why, (float(len(slow)), float(len(versions))), " of ")
+
+
+def _torch(series: Series) -> str:
+    """``torch-2.13.0``, of a stack's slug."""
+    return next((part for part in series.stack.split("_") if part.startswith("torch-")), series.stack)
 
 
 def larger_models_gain_more_on_mps(evidence: Evidence) -> Answer:
