@@ -333,6 +333,7 @@ def test_a_table_of_another_schema_is_refused(own, tmp_path, bundle):
         ({"rss_bytes": -1}, "rss_bytes is no size"),
         ({"started_at": pl.lit(2**62).cast(pl.Datetime("us", "UTC"))}, "started_at is no date"),
         ({"e2e_s": None}, "a finished request has no e2e_s"),
+        ({"request": 0}, "a request is there twice"),
         ({"n_gen": 10**15}, "budgets that its cell has not"),
         ({"n_gen": 129}, "budgets that its cell has not"),
         ({"n_gen": None}, "budgets that its cell has not"),

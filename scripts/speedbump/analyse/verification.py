@@ -153,6 +153,7 @@ def _impossible(frame: pl.DataFrame) -> str | None:
         steps = pl.col("step_s").list.eval(pl.element().is_between(SHORTEST_S, LONGEST_S).fill_null(value=False))
         possible["step_s is no time that passes"] = steps.list.all()
         possible["started_at is no date"] = pl.col("started_at").is_between(FIRST_DAY, LAST_DAY)
+        possible["a request is there twice"] = pl.struct("machine", "stack", "cell", "request").is_unique()
         possible["a finished request has no e2e_s"] = (pl.col("status") != "ok") | pl.col("e2e_s").is_not_null()
         for name, known in (("status", tuple(STATUSES)), ("phase", PHASES)):
             possible[f"{name} is none of {', '.join(known)}"] = pl.col(name).is_in(known).fill_null(value=False)
