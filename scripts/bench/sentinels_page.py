@@ -52,51 +52,44 @@ def render_page(
 
 
 def _between(recorded: Sequence[tuple[str, Agreement]]) -> str:
-    lines = [
-        "## Recorded curves",
-        "",
-        f"Standard deviations of logarithms, over the processes of all series that have {LEAST} and more: does the "
-        "sentinel's mean of before and after tell which process lies off its curve's trend?",
-        "A sentinel that is not listed did not run.",
-        "",
-        "| file | bound by the | processes | latency over trend | sentinel | correlation |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.sentinel_sd:.3f} "
-        f"| {found.correlation:.2f} |"
+    rows = [
+        (file, found.bound, found.processes, found.latency_sd, found.sentinel_sd, f"{found.correlation:.2f}")
         for file, found in recorded
     ]
-    return "\n".join(lines)
+    return (
+        "## Recorded curves\n\nStandard deviations of logarithms, over the processes of all series that have "
+        f"{LEAST} and more: does the sentinel's mean of before and after tell which process lies off its curve's trend?"
+        "\nA sentinel that is not listed did not run.\n\n"
+        + _table("file, bound by the, processes, latency over trend, sentinel, correlation", rows)
+    )
 
 
 def _flagged(flagged: Sequence[tuple[str, Flags]]) -> str:
-    lines = [
+    rows = [(file, found.flagged, found.flagged_sd, found.others, found.others_sd) for file, found in flagged]
+    return (
         "Of the same series, the processes in which both sentinels ran, where some but not all were flagged as "
-        "disturbed: how many, and how far they and the others lie off the trend.",
-        "",
-        "| file | flagged | latency over trend | others | latency over trend |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {file} | {found.flagged} | {found.flagged_sd:.3f} | {found.others} | {found.others_sd:.3f} |"
-        for file, found in flagged
-    ]
-    return "\n".join(lines)
+        "disturbed: how many, and how far they and the others lie off the trend.\n\n"
+        + _table("file, flagged, latency over trend, others, latency over trend", rows)
+    )
 
 
 def _within(within: Sequence[tuple[str, Drift]]) -> str:
-    lines = [
-        "Of the same files, within a process: how far its requests lie apart, how far medians of so many would lie "
-        "apart for that alone (what processes lie apart beyond it, they differ by themselves), and whether the "
-        "sentinel's drift from before to after goes with the requests', from the first measured one to the last.",
-        "",
-        "| file | bound by the | processes | latency | of its median | correlation |",
-        "|---|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {file} | {found.bound} | {found.processes} | {found.latency_sd:.3f} | {found.median_sd:.3f} "
-        f"| {found.correlation:.2f} |"
+    rows = [
+        (file, found.bound, found.processes, found.latency_sd, found.median_sd, f"{found.correlation:.2f}")
         for file, found in within
     ]
-    return "\n".join(lines)
+    return (
+        "Of the same files, within a process: how far its requests lie apart, how far medians of so many would lie "
+        "apart for that alone (what processes lie apart beyond it, they differ by themselves), and whether the "
+        "sentinel's drift from before to after goes with the requests', from the first measured one to the last.\n\n"
+        + _table("file, bound by the, processes, latency, of its median, correlation", rows)
+    )
+
+
+def _table(columns: str, rows: Sequence[Sequence[object]]) -> str:
+    """Markdown; fractions to three digits."""
+    names = columns.split(", ")
+    rules = ["---" if name in ("file", "bound by the") else "---:" for name in names]
+    cells = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+    head = f"| {' | '.join(names)} |\n|{'|'.join(rules)}|"
+    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in cells)])
