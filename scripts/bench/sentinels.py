@@ -97,7 +97,7 @@ class Flags:
 
 
 def flags(requests: pl.DataFrame) -> Iterator[Flags]:
-    """One, or none where nothing was flagged, or everything."""
+    """At most one: none where nothing was flagged, or everything."""
     known = _long_series(processes_of(requests).drop_nulls([*BOUNDS]))
     known = known.with_columns(pl.col("late") - pl.col("late").median().over("series"))
     flagged, others = (known.filter(flagged=is_flagged)["late"] for is_flagged in (True, False))

@@ -148,12 +148,12 @@ def test_what_is_recorded_is_replaced_without_a_new_section(tmp_path):
     assert "| a.parquet | host | 5 | 0.500 | 0.250 | -0.61 |\n" in text
 
 
-def test_the_page_of_sentinels_holds_what_is_recorded(tmp_path, monkeypatch):
+def test_the_page_of_sentinels_holds_what_is_recorded(tmp_path):
     """As written by ``scripts/bench_sentinels.py --cells 0``."""
-    monkeypatch.chdir(ROOT)
     page = tmp_path / "sentinels.md"
     page.write_bytes((ROOT / "docs" / "sentinels.md").read_bytes())
-    subprocess.run([sys.executable, "scripts/bench_sentinels.py", "--cells", "0", "--out", page], check=True)
+    script = [sys.executable, "scripts/bench_sentinels.py", "--cells", "0", "--out", page]
+    subprocess.run(script, cwd=ROOT, check=True)
     assert page.read_text() == (ROOT / "docs" / "sentinels.md").read_text()
 
 

@@ -36,7 +36,7 @@ def _words(effect: Effect) -> str:
 
 
 def _verdict(effects: list[Effect], of_host: bool) -> str:
-    """of_host: whether something was compared that the host may bound: neighbours share it, and no device."""
+    """of_host: whether something was compared that the host may bound. Neighbours share the host alone."""
     if not effects:
         return "unknown: no device has runs of both kinds"
     if any(effect.ratio.low > HARMFUL for effect in effects):

@@ -33,7 +33,7 @@ def times_of(study: Study, curve: Curve) -> Times:
 
 
 def drawn(study: Study) -> list[Curve]:
-    """The most affected curves for which both phases are known."""
+    """The first curves in the report's order for which both phases are known."""
     return [curve for curve in study.curves if not curve.budgets.is_empty() and times_of(study, curve)][:MOST]
 
 

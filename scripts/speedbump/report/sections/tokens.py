@@ -33,7 +33,7 @@ KEY = (
 
 
 def drawn(study: Study) -> list[Curve]:
-    """The most affected curves with a finished request."""
+    """The first curves in the report's order with a finished request."""
     return [curve for curve in study.curves if not curve.budgets.filter(~curve.budgets["lower_bound"]).is_empty()][
         :MOST
     ]
