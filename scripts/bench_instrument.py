@@ -85,12 +85,14 @@ def main() -> None:
     figures = []
     with hold_device(args.device, find_slots()):
         load = os.getloadavg()[0]
+        circumstances = f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads on {os.cpu_count()} cores"
+        circumstances += f", load average {load:.1f} at the start (0 is a machine to itself)."
         for figure in measure_figures(args):
             print(figure, flush=True)
             figures.append(figure)
-    circumstances = f"{datetime.now(UTC):%Y-%m-%d}, {torch.get_num_threads()} threads on {os.cpu_count()} cores"
-    circumstances += f", load average {load:.1f} at the start (0 is a machine to itself)."
-    write_section(args.out, args.device, circumstances, figures)
+            write_section(
+                args.out, args.device, circumstances, figures
+            )  # each time: a bench cut short keeps its figures
 
 
 def measure_figures(args: argparse.Namespace) -> Iterator[Figure]:
