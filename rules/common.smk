@@ -14,6 +14,7 @@ from speedbump.grid.around import place_around
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.environments import list_environments
 from speedbump.grid.expansion import expand_study
+from speedbump.grid.listing import visible
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.refined import check_plans
@@ -122,6 +123,6 @@ def library(*rooms):
     return sorted(
         [
             "scripts/speedbump/tables.py",
-            *(str(file) for folder in folders for file in folder.rglob("*.py")),
+            *(str(file) for folder in folders for file in visible(folder, "**/*.py")),
         ]
     )

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from speedbump.grid.listing import visible
+
 Found = dict[str, dict[str, Any]]
 """By device: ``computes``, ``why`` not, and whether one is ``present``; without an answer it may be."""
 
@@ -53,8 +55,8 @@ def has_failed(entry: dict[str, Any]) -> bool:
 
 def _known_beside(file: Path) -> str:
     """The other stacks of the machine, or the other machines where it has none; empty where nothing is known."""
-    stacks = sorted(other.stem for other in file.parent.glob("*.json") if other != file)
-    machines = sorted({other.parent.name for other in file.parent.parent.glob("*/*.json") if other != file})
+    stacks = [other.stem for other in visible(file.parent, "*.json") if other != file]
+    machines = sorted({other.parent.name for other in visible(file.parent.parent, "*/*.json") if other != file})
     if stacks:
         return f", or give with --config stack= one that {file.parent.name} has: {', '.join(stacks)}"
     return f", or give with --config machine= one that is known: {', '.join(machines)}" if machines else ""

@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError, model_validator
 
+from speedbump.grid.listing import visible
+
 BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 _USUAL = {
@@ -96,7 +98,7 @@ class Model:
 
 def load_models(folder: Path) -> dict[str, Model]:
     """Every ``*.yaml`` of the folder, by name. Raises ModelError."""
-    paths = sorted(Path(folder).glob("*.yaml"))
+    paths = visible(Path(folder), "*.yaml")
     if not paths:
         raise ModelError(f"{folder}: no model files (*.yaml) here")
     return {path.stem: load_model(path) for path in paths}

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
+from speedbump.grid.listing import visible
 from speedbump.grid.order import MOST_BLOCKS
 from speedbump.grid.ranges import RangeError, parse_range
 
@@ -306,7 +307,7 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
 def namesakes(study: str, file: str) -> list[str]:
     """Other files beside ``file`` whose study has the same name, so that each replaces the other's tables."""
     found = []
-    for other in sorted(Path(file).parent.glob("*.yaml")):
+    for other in visible(Path(file).parent, "*.yaml"):
         try:
             named = yaml.safe_load(other.read_bytes())
         except (OSError, ValueError, yaml.YAMLError):  # a fault to be told when that study is asked for
