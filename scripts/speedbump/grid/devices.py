@@ -24,15 +24,15 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     """For cpu, mps and cuda whether it computes. The answer is kept in ``file``.
 
     A device that is there and failed is probed again at the next start, since that may have been
-    a passing fault: a driver not yet loaded, memory all taken. probe: None where another machine measures, which
-    must have been asked before; raises DevicesError when it was not.
+    a passing fault: a driver not yet loaded, memory all taken. One on which the probe crashed is not.
+    probe: None where another machine measures, which must have been asked before; raises DevicesError when it was not.
     """
     found = _read(file)
     if probe is None:
         if found is None:
             missing = f"{file}: missing or broken; run python scripts/probe_devices.py on a node that measures"
             raise DevicesError(missing + _known_beside(file))
-    elif found is None or any(has_failed(entry) for entry in found.values()):
+    elif found is None or any(map(may_recover, found.values())):
         say("looking for devices that compute")
         found = probe()
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,6 +40,8 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     for device, entry in found.items():
         if has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
+            if not may_recover(entry):
+                say(f"{device} is not tried again; to try it: python scripts/probe_devices.py")
     return known_devices(file)
 
 
@@ -51,6 +53,11 @@ def known_devices(file: Path) -> dict[str, bool]:
 def has_failed(entry: dict[str, Any]) -> bool:
     """Whether the device is there but did not compute."""
     return entry.get("present", True) and not entry["computes"]
+
+
+def may_recover(entry: dict[str, Any]) -> bool:
+    """Whether the device failed in a way that may pass: not by crashing the process that tried it."""
+    return has_failed(entry) and not entry.get("died", False)
 
 
 def _known_beside(file: Path) -> str:
