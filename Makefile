@@ -18,7 +18,8 @@ FOLDER = results/studies/$(if $(filter 1,$(words $(NAMED))),$(NAMED),$(error \
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish upgrade-check gate bundle predict doctor bench test test-oldest test-slurm lint format
+.PHONY: measure report publish upgrade-check gate bundle predict doctor bench test test-oldest \
+  test-slurm lint format gone
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -74,8 +75,6 @@ lint: .venv/ready-to-test  ## format, lint and types, checked
 format: .venv/ready-to-test
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile rules
-
-.PHONY: gone
 
 gone:
 	@echo "speedbump: the Python that .venv was made from is gone; making .venv anew" >&2

@@ -1,6 +1,7 @@
 """What fits into a machine's memory: what is left out or measured instead, in which order, and what is said."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,15 @@ def test_the_first_look_takes_what_fits_and_says_so(memory_gb, model, longest):
         assert f"24 GiB, more than 0.7 of this machine's {memory_gb}: distilgpt2 in float32 at" in note
         assert f"to {longest} tokens is measured instead" in note
         assert note in found.notices
+
+
+def test_the_page_about_macs_says_what_the_first_look_takes():
+    rows = re.findall(r"\| (\d+) GB \| (\S+) \| (\d+) to (\d+) \|", (ROOT / "docs" / "mac.md").read_text())
+    assert len(rows) == 6
+    for memory_gb, title, shortest, longest in rows:
+        cells = expand("config", int(memory_gb)).cells["accelerator_look"]
+        assert {MODELS[cell["model"]].title for cell in cells} == {title}
+        assert (min(lengths(cells)), max(lengths(cells))) == (int(shortest), int(longest))
 
 
 def test_the_first_look_of_a_cpu_is_what_it_was():

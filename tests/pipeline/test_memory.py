@@ -6,27 +6,43 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 
+from speedbump.grid.cells import cell_id
 from speedbump.grid.devices import devices_file
+from speedbump.grid.expansion import expand_study
+from speedbump.grid.models import load_models
+from speedbump.grid.room import Room, memory_of
+from speedbump.grid.study import read_study
 
-from .conftest import STUDY
+from .conftest import ROOT, STUDY
 from .simulated_worker import install_stand_ins
 
 pytestmark = pytest.mark.pipeline
+MACHINE = "apple-m1-8gb"
 STACK = "macos-15.5_torch-2.8.0_transformers-4.57.6"
+
+
+def scan_cells(asked):
+    """The cells of config/scan.yaml on that Mac."""
+    file = "config/scan.yaml"
+    study = read_study(yaml.safe_load((ROOT / file).read_text()), file)
+    room = Room(memory_of(MACHINE), Path("none"), asked)
+    models = load_models(ROOT / "config" / "models")
+    devices = {"cpu": True, "mps": True, "cuda": False}
+    return expand_study(study, file, models, lambda: devices, room).cells["medium_scan"]
 
 
 @pytest.fixture
 def small_mac(fresh):
     """A project that plans for a Mac with 8 GB whose MPS computes, and the words that say so."""
-    machine = "apple-m1-8gb"
-    file = fresh.root / devices_file(machine, STACK)
+    file = fresh.root / devices_file(MACHINE, STACK)
     file.parent.mkdir(parents=True)
     file.write_text(
         json.dumps({name: {"computes": name != "cuda", "present": True} for name in ("cpu", "mps", "cuda")})
     )
     shutil.copy2(Path(__file__).with_name("simulated_measure_cell.py"), fresh.root / "scripts/measure_cell.py")
-    return fresh, ["--config", f"machine={machine}", f"stack={STACK}"]
+    return fresh, ["--config", f"machine={MACHINE}", f"stack={STACK}"]
 
 
 def test_the_first_look_measures_what_fits_and_the_page_says_so(small_mac):
@@ -52,6 +68,14 @@ def test_a_larger_study_names_what_it_leaves_out_and_takes_it_on_request(small_m
     whole = project.run("-n", *place, "limits={beyond_memory: true}", study="config/scan.yaml")
     assert whole.status == 0, whole.text
     assert whole.jobs["measure_cell"] == 21
+    (cell,) = [cell for cell in scan_cells(asked=True) if cell["n_gen"] == 768]
+    file = f"results/runs/{MACHINE}/{STACK}/{cell_id(cell)}.parquet"
+    outcome = project.run(
+        *place, "limits={beyond_memory: true}", "--", file, study="config/scan.yaml", env={"SIMULATED_SLOW": ""}
+    )
+    assert outcome.status == 0, outcome.text
+    assert [run.name for run in project.runs] == [f"{cell_id(cell)}.parquet"]
+    assert project.run("-n", *place, study="config/scan.yaml").jobs["measure_cell"] == 3  # asked for once, it stays
     assert "18 cells, from 224 tokens up, may need as much as 64 GiB of this machine's 8" in whole.text
 
 
