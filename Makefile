@@ -1,6 +1,8 @@
-# Short names for single lines. PYTHON chooses the interpreter that the environment is made from.
-PYTHON ?= python3
+# Short names for single lines. PYTHON chooses the interpreter that the environment is made from: the first that will do.
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BIN = .venv/bin
+# Homebrew's upgrades delete the Python that .venv links to. Its stamp must then be made anew, though it is there.
+GONE := $(shell [ ! -e .venv/python ] || [ -x $(BIN)/python ] || echo gone)
 SNAKEMAKE = $(BIN)/python -m snakemake --cores 1
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 STUDY = first-look
@@ -16,7 +18,8 @@ FOLDER = results/studies/$(if $(filter 1,$(words $(NAMED))),$(NAMED),$(error \
 DECODING = tests/measure/test_outputs.py tests/measure/test_families.py tests/measure/test_pretrained.py
 SOURCES = pyproject.toml constraints.txt
 
-.PHONY: measure report publish upgrade-check gate bundle predict bench test test-oldest test-slurm lint format
+.PHONY: measure report publish upgrade-check gate bundle predict doctor bench test test-oldest \
+  test-slurm lint format gone
 
 measure: .venv/ready  ## measure this machine, build its report; another study: make STUDY=scan
 	SPEEDBUMP_VERDICT=later $(SNAKEMAKE) $(CHOSEN)
@@ -41,6 +44,9 @@ bundle: .venv/ready  ## this machine's runs of a study in one file: make bundle 
 
 predict: .venv/ready  ## where a hypothesis expects slow lengths on a Mac of this memory; nothing is measured
 	$(BIN)/python scripts/predict_onset.py
+
+doctor: .venv/ready  ## check on this machine what was read of macOS and not seen: eight lines to paste, 5 minutes
+	@$(BIN)/python scripts/doctor.py
 
 bench: .venv/ready-to-test  ## what instrument and pipeline cost, and what sentinels tell, measured here; 40 minutes
 	$(BIN)/python scripts/bench_instrument.py
@@ -70,10 +76,12 @@ format: .venv/ready-to-test
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile rules
 
-.venv/python:
-	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "speedbump: $(PYTHON) is missing or older than Python 3.11; name a newer one: make PYTHON=python3.12" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+gone:
+	@echo "speedbump: the Python that .venv was made from is gone; making .venv anew" >&2
+
+.venv/python: $(GONE)
+	@python=$$(sh scripts/choose_python.sh $(PYTHON)) && echo "$$python -m venv .venv" && \
+	  "$$python" -m venv $(if $(GONE),--clear) .venv
 	@touch $@
 
 .venv/ready: .venv/python $(SOURCES)

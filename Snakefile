@@ -35,6 +35,8 @@ for name in GRID.cells:
 
 onstart:
     list_work()
+    if workflow.dag_settings.forcerun:  # what is measured again is not left for what happened before
+        os.environ[SINCE] = str(time.time())
 
 
 onsuccess:

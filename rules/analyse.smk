@@ -11,7 +11,7 @@ CHANGES = ("series_changes", "regime_changes", "budget_changes")
 JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims", *JUDGED)
 BUNDLES = [] if CHECK else STUDY.bundles
-REFERENCE = sorted(map(str, Path("config/reference").iterdir()))
+REFERENCE = list(map(str, visible(Path("config/reference"))))
 
 
 rule collect_requests:
@@ -30,7 +30,7 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE, GRID.notes),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",
@@ -129,7 +129,9 @@ rule judge_hypotheses:
         library=library("analyse"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
         study=f"{OUT}/study.json",
-        models=sorted(str(file) for folder in {"config/models", STUDY.models} for file in Path(folder).glob("*.yaml")),
+        models=sorted(
+            str(file) for folder in {"config/models", STUDY.models} for file in visible(Path(folder), "*.yaml")
+        ),
         reference=REFERENCE,
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=JUDGED),

@@ -7,8 +7,8 @@ import functools
 from speedbump.grid.around import around_in_words
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.environments import probe_again, read_made, usable
-from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan, read_start, runs_of_other_stacks
+from speedbump.grid.room import leave_out, turn_in
 from speedbump.grid.study import namesakes
 from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
 from speedbump.grid.work import describe_work, existing, survey_runs, write_work
@@ -34,10 +34,8 @@ def device_of(cell):
 
 
 def turn_of(cell):
-    """Priority of a cell: in a study of blocks, all first repeats of a process come before the second ones."""
-    if not STUDY.blocks:
-        return measuring_order(cell, STUDY.protocol.seed)
-    return measuring_order(cell, STUDY.protocol.seed, json.loads(parameters(cell)).get("process", 1))
+    """Priority of a cell."""
+    return turn_in(json.loads(parameters(cell)), STUDY, MODELS, ROOM)
 
 
 def devices_taken(cell):
@@ -73,7 +71,8 @@ def list_work():
 
 def planned(experiment, stack, round):
     """The cells that a plan adds to an experiment."""
-    return read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+    cells = read_plan(Path(plan_of(experiment, stack, round)), GRIDS[stack][experiment], MACHINE, stack)
+    return leave_out(cells, ROOM, MODELS)[0]
 
 
 def refined(experiment, stack, round):
@@ -120,7 +119,7 @@ def take_up_listed():
     for _, made in usable(LISTED):
         if made.stack not in GRIDS:
             try:
-                grid = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes)
+                grid = expand_study(STUDY, STUDY_FILE, MODELS, lambda made=made: made.computes, ROOM)
             except StudyError as mistake:
                 say(f"{made.title} measures nothing: {mistake}")
                 cells = {name: [] for name in GRID.cells}
@@ -231,7 +230,7 @@ def describe_stacks(stacks):
     grid = {name: [cell for own in grids.values() for cell in own[name]] for name in GRID.cells}
     files = {name: [run_path(cell, stack) for stack, own in grids.items() for cell in own[name]] for name in GRID.cells}
     known = survey_runs([file for own in files.values() for file in own], MODELS)
-    return describe_work(grid, files, known, MODELS)
+    return describe_work(grid, files, known, MODELS, ROOM.memory_bytes)
 
 
 def to_read(files):

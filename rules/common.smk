@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
@@ -14,9 +15,11 @@ from speedbump.grid.around import place_around
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.environments import list_environments
 from speedbump.grid.expansion import expand_study
+from speedbump.grid.listing import visible
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
 from speedbump.grid.refined import check_plans
+from speedbump.grid.room import SINCE, Room, memory_of
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
@@ -71,8 +74,9 @@ try:
     DEVICES = str(devices_file(MACHINE, STACK))
     PROBE = None if CALL.machine or CALL.stack else probe_devices
     LISTED = list_environments(STUDY, STUDY_FILE, MACHINE)
-    GRID = expand_study(STUDY, STUDY_FILE, MODELS, find_devices)
     RUNS = f"results/runs/{MACHINE}"
+    ROOM = Room(memory_of(MACHINE), Path(RUNS), STUDY.limits.beyond_memory)
+    GRID = expand_study(STUDY, STUDY_FILE, MODELS, find_devices, ROOM)
     WHOLE = f"results/studies/{STUDY.study}"
     PLANS = f"{WHOLE}/plans/{MACHINE}"
     if workflow.is_main_process:
@@ -122,6 +126,6 @@ def library(*rooms):
     return sorted(
         [
             "scripts/speedbump/tables.py",
-            *(str(file) for folder in folders for file in folder.rglob("*.py")),
+            *(str(file) for folder in folders for file in visible(folder, "**/*.py")),
         ]
     )

@@ -54,7 +54,7 @@ rule build_site:
         environment=f"{OUT}/environment.json",
         charts=f"{OUT}/charts",
         reference=REFERENCE,
-        templates=sorted(str(file) for file in Path("reports").rglob("*") if file.is_file()),
+        templates=[str(file) for file in visible(Path("reports"), "**/*") if file.is_file()],
     output:
         page=report(f"{OUT}/site/index.html", caption="../reports/captions/page.rst", category="Report"),
         summary=report(f"{OUT}/site/summary.json", caption="../reports/captions/summary.rst", category="Report"),

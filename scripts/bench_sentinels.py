@@ -24,6 +24,7 @@ from bench.sentinels import agreements, busy, drifts, flags, score
 from bench.sentinels_page import render_page, render_section
 from speedbump.analyse.bundle import read_bundle
 from speedbump.grid.cells import Cell, cell_id
+from speedbump.grid.listing import visible
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import load_models
 from speedbump.grid.stack import find_stack
@@ -117,8 +118,8 @@ def from_recorded(find: Callable[[pl.DataFrame], Iterable[Found]]) -> list[tuple
 @functools.cache
 def recorded() -> dict[str, pl.DataFrame]:
     """Requests that were recorded, by where they lie in the repository."""
-    tables = {str(file): read_table(file, REQUESTS) for file in sorted(RECORDED.rglob("*.parquet"))}
-    return tables | {str(file): read_bundle(file)[0].requests for file in sorted(BUNDLES.glob("*.zip"))}
+    tables = {str(file): read_table(file, REQUESTS) for file in visible(RECORDED, "**/*.parquet")}
+    return tables | {str(file): read_bundle(file)[0].requests for file in visible(BUNDLES, "*.zip")}
 
 
 if __name__ == "__main__":

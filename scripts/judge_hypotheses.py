@@ -39,7 +39,7 @@ def judge(args: argparse.Namespace) -> None:
     )
     evidence = [evidence for _, _, evidence in measured_evidence(tables)][:1]
     models = {name: model for folder in args.models for name, model in load_models(folder).items()}
-    rows = prediction_rows([*evidence, published_evidence(args.reference)], models)
+    rows = prediction_rows([*evidence, published_evidence(args.reference)], models, read_recommended(args.study))
     write_table(judged.hypotheses, HYPOTHESES, args.out / "hypotheses.parquet")
     write_table(judged.growth, GROWTH, args.out / "growth.parquet")
     write_table(judged.mitigations, MITIGATIONS, args.out / "mitigations.parquet")
@@ -53,6 +53,16 @@ def read_around(study: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return about["around"]["axes"] if "around" in about else None
+
+
+def read_recommended(study: Path) -> dict[tuple[str, str], float]:
+    """Bytes of the working set that Metal recommends, by machine and stack, from the study's environment.json."""
+    try:
+        entries = json.loads((study / "environment.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    recorded = ((entry, entry["environment"].get("mps_recommended_bytes")) for entry in entries)
+    return {(entry["machine"], entry["stack"]): size for entry, size in recorded if size}
 
 
 def parse_args() -> argparse.Namespace:

@@ -3,6 +3,7 @@ And a lock of their own: tests do not wait for a measurement that goes on for ho
 """
 
 import os
+import shutil
 import sys
 import tempfile
 
@@ -10,12 +11,16 @@ import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_lock(tmp_path_factory):
-    """What tests measure, here and in processes they start, is locked below a temporary folder of theirs."""
+def own_lock():
+    """What tests measure, here and in processes they start, is locked below a temporary folder of theirs. Its path is
+    short: LitServe keeps a socket there, whose path may have 103 bytes on macOS, and pytest's folders have 90.
+    """
+    folder = tempfile.mkdtemp(dir="/tmp", prefix="sb")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("tmp")))
+        patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", None)
-        yield
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,6 +12,7 @@ from speedbump.analyse.changes.contrast import UNKNOWN, Estimate, Side
 from speedbump.analyse.changes.verdict import Verdict
 from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices, read_curves
 from speedbump.analyse.segments import dissect
+from speedbump.grid.listing import visible
 from speedbump.tables import REQUESTS, read_table
 
 _SENTINEL_SD = 0.05
@@ -242,4 +243,4 @@ def resampled(file: Path, k: int) -> list[Verdict]:
 
 def recorded_files() -> list[Path]:
     """The recorded tables of the tests."""
-    return sorted((Path(__file__).parents[2] / "tests" / "recorded").glob("*.parquet"))
+    return visible(Path(__file__).parents[2] / "tests" / "recorded", "*.parquet")

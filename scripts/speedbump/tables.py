@@ -17,6 +17,7 @@ STATUSES = {
     "ok": "generated every token in time",
     "stopped": "stopped by the request limit or the memory guard: at least this slow",
     "not_run": "not started, because an earlier request of the cell ended it",
+    "beyond_memory": "not started, because the memory guard had stopped two shorter lengths in a row",
     "out_of_memory": "the device or the system had no memory left",
     "unsupported": "the backend lacks what the cell asks for",
     "invalid": "non-finite logits, or a wrong number of tokens",

@@ -26,6 +26,11 @@ def test_failed_and_disturbed_cells_of_this_stack_and_no_others(tmp_path):
         {"cell": "lacking", "outcome": "unsupported"},
         {"cell": "slow", "outcome": "stopped", "message": "stopped by the request limit of 60 s"},
         {"cell": "guarded", "outcome": "stopped", "message": "stopped by the memory guard: swap grew"},
+        {
+            "cell": "left",
+            "outcome": "beyond_memory",
+            "message": "not started: the memory guard stopped 8 and 16 tokens",
+        },
         {"cell": "old", "outcome": "killed", "stack": "old"},
         {"cell": "guest", "outcome": "killed", "machine": "other"},
         faults=[

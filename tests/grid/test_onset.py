@@ -1,13 +1,19 @@
 """The predicted onset, against the comparison with the paper's figures that was worked out by hand."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from speedbump.grid.cells import cell_id
+from speedbump.grid.machine import find_machine
 from speedbump.grid.models import load_models, memory_need
-from speedbump.grid.onset import GIB, is_predicted, predict_onset
+from speedbump.grid.onset import GIB, assumed_recommended, is_predicted, predict_onset
+from speedbump.tables import REQUESTS, write_table
 
 ROOT = Path(__file__).parents[2]
 MODELS = load_models(ROOT / "config/models")
@@ -91,6 +97,26 @@ def test_what_is_not_predicted():
         predict_onset(MODELS["gpt2"], "float32", 1024, M3_MAX)
 
 
+@pytest.mark.parametrize(("memory_gb", "gib"), [(8, 16 / 3), (16, 32 / 3), (32, 64 / 3), (36, 27.0), (128, 96.0)])
+def test_what_metal_is_thought_to_recommend(memory_gb, gib):
+    """10922.67 MB of 16 GB and 21845 MB of 32 GB, as llama.cpp and Ollama print them; 27 of 36."""
+    assert assumed_recommended(memory_gb * GIB) / GIB == pytest.approx(gib)
+
+
+@pytest.mark.parametrize(
+    ("model", "memory_gb", "recovery"), [("gpt2", 8, 441), ("gpt2-medium", 16, 369), ("gpt2-medium", 32, 557)]
+)
+def test_small_macs_purge_earlier_than_three_quarters_would_say(model, memory_gb, recovery):
+    assert predict_onset(MODELS[model], "float32", 65, memory_gb * GIB).recovery == pytest.approx(recovery, abs=2)
+
+
+def test_a_recorded_working_set_decides_the_recovery_alone():
+    assumed = predict_onset(MODELS["gpt2"], "float32", 65, 16 * GIB)
+    recorded = predict_onset(MODELS["gpt2"], "float32", 65, 16 * GIB, recommended_bytes=13 * GIB)
+    assert recorded.recovery > assumed.recovery
+    assert (recorded.last_normal, recorded.first_slow) == (assumed.last_normal, assumed.first_slow)
+
+
 def ask(*arguments: str) -> subprocess.CompletedProcess[str]:
     script = [sys.executable, "-X", "importtime", str(ROOT / "scripts/predict_onset.py"), *arguments]
     return subprocess.run(script, capture_output=True, text=True, check=False)
@@ -102,8 +128,24 @@ def test_the_script_answers_without_torch_or_polars():
     row = next(line for line in done.stdout.splitlines() if line.startswith("gpt2-medium")).split()
     assert 496 <= int(row[1]) < int(row[2]) <= 512
     assert "hypothesis, not a measurement" in done.stdout
+    assert "recommends: 27.0 GiB, which is assumed: three quarters of the memory, and no run here" in done.stdout
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert not loaded & {"torch", "transformers", "polars", "numpy"}
+
+
+def test_the_script_takes_what_a_run_of_this_machine_recorded(tmp_path):
+    def record(stack, size, age_s):
+        cell = {"model": "gpt2", "device": "mps", "n_gen": 128}
+        file = tmp_path / find_machine() / stack / f"{cell_id(cell)}.parquet"
+        text = {"speedbump": json.dumps({"cell": cell, "environment": {"mps_recommended_bytes": size}})}
+        write_table(pl.DataFrame(schema=REQUESTS.schema), REQUESTS, file, text)
+        os.utime(file, (10**9 - age_s,) * 2)
+
+    record("newer", 20 * GIB, 0)
+    record("older", 18 * GIB, 100)
+    done = ask("--model", "gpt2", "--runs", str(tmp_path))
+    assert "recommends: 20.0 GiB, as a run on this machine recorded." in done.stdout
+    assert "assumed: two thirds" in ask("--model", "gpt2", "--runs", str(tmp_path), "--memory-gb", "8").stdout
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import contextlib
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +113,15 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def cell_command(tmp_path: Path) -> Callable[..., Command]:
+def short_folder() -> Iterator[str]:
+    """For locks and sockets of one test: macOS allows a socket's path 103 bytes, and ``tmp_path`` has 90 there."""
+    folder = tempfile.mkdtemp(dir="/tmp", prefix="sb")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def cell_command(tmp_path: Path, short_folder: str) -> Callable[..., Command]:
     """Makes the command for a tiny cell: axes and protocol as keywords."""
 
     def make(
@@ -143,7 +153,7 @@ def cell_command(tmp_path: Path) -> Callable[..., Command]:
             "--log": str(tmp_path / "worker.log"),
         }
         arguments = [sys.executable, "scripts/measure_cell.py", *itertools.chain(*options.items())]
-        locks = {"TMPDIR": str(tmp_path)}
+        locks = {"TMPDIR": short_folder}
         return Command(arguments, {**os.environ, **locks, **(environment or {})}, out)
 
     return make

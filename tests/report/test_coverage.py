@@ -46,6 +46,14 @@ def test_grid_of_words_for_few_lengths(tmp_path: Path) -> None:
     assert found.stretches == ()
 
 
+def test_lengths_that_were_left_are_not_started_and_no_failures(tmp_path: Path) -> None:
+    line = Line(stopped={384: 9.0, 512: 9.0}, failed={640: "beyond_memory", 768: "beyond_memory"})
+    found = covered(tmp_path, line)
+    assert found.finding == "2 of 6 runs finished; 2 were stopped and 2 were not started"
+    assert found.grid[0][1][-2:] == ("not started", "not started")
+    assert "memory guard had stopped two shorter lengths" in found.reasons[-1][2]
+
+
 def test_stretches_of_words_for_many_lengths(tmp_path: Path) -> None:
     grid = tuple(range(16, 337, 16))
     found = covered(tmp_path, Line(grid=grid, slow=(Slow(160, 192, 9.0),)))

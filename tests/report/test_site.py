@@ -139,6 +139,14 @@ def test_names_nobody(tmp_path: Path) -> None:
             assert leaks(content) == [], path
 
 
+def test_check_names_what_a_mac_left_in_the_site(showcase: Path, tmp_path: Path) -> None:
+    site = shutil.copytree(showcase, tmp_path / "site")
+    for name in (".DS_Store", "data/._cells.csv"):
+        (site / name).write_bytes(b"\x00\x05\x16\x07\xff")
+    why = "is hidden and no part of the site: delete it"
+    assert defects(site) == [f".DS_Store: {why}", f"data/._cells.csv: {why}"]
+
+
 def test_check_names_each_defect(showcase: Path, tmp_path: Path) -> None:
     site = shutil.copytree(showcase, tmp_path / "site")
     (site / "data" / "cells.csv").unlink()

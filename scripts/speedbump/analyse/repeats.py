@@ -8,7 +8,7 @@ import polars as pl
 from speedbump.grid.suggestion import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
-LASTING = ("ok", "unsupported")
+LASTING = ("ok", "unsupported", "beyond_memory")
 """Outcomes that measuring again would not change."""
 
 

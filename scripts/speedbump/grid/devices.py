@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from speedbump.grid.listing import visible
+
 Found = dict[str, dict[str, Any]]
 """By device: ``computes``, ``why`` not, and whether one is ``present``; without an answer it may be."""
 
@@ -22,15 +24,15 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     """For cpu, mps and cuda whether it computes. The answer is kept in ``file``.
 
     A device that is there and failed is probed again at the next start, since that may have been
-    a passing fault: a driver not yet loaded, memory all taken. probe: None where another machine measures, which
-    must have been asked before; raises DevicesError when it was not.
+    a passing fault: a driver not yet loaded, memory all taken. One on which the probe crashed is not.
+    probe: None where another machine measures, which must have been asked before; raises DevicesError when it was not.
     """
     found = _read(file)
     if probe is None:
         if found is None:
             missing = f"{file}: missing or broken; run python scripts/probe_devices.py on a node that measures"
             raise DevicesError(missing + _known_beside(file))
-    elif found is None or any(has_failed(entry) for entry in found.values()):
+    elif found is None or any(map(may_recover, found.values())):
         say("looking for devices that compute")
         found = probe()
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +40,8 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     for device, entry in found.items():
         if has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
+            if not may_recover(entry):
+                say(f"{device} is not tried again; to try it: python scripts/probe_devices.py")
     return known_devices(file)
 
 
@@ -51,10 +55,15 @@ def has_failed(entry: dict[str, Any]) -> bool:
     return entry.get("present", True) and not entry["computes"]
 
 
+def may_recover(entry: dict[str, Any]) -> bool:
+    """Whether the device failed in a way that may pass: not by crashing the process that tried it."""
+    return has_failed(entry) and not entry.get("died", False)
+
+
 def _known_beside(file: Path) -> str:
     """The other stacks of the machine, or the other machines where it has none; empty where nothing is known."""
-    stacks = sorted(other.stem for other in file.parent.glob("*.json") if other != file)
-    machines = sorted({other.parent.name for other in file.parent.parent.glob("*/*.json") if other != file})
+    stacks = [other.stem for other in visible(file.parent, "*.json") if other != file]
+    machines = sorted({other.parent.name for other in visible(file.parent.parent, "*/*.json") if other != file})
     if stacks:
         return f", or give with --config stack= one that {file.parent.name} has: {', '.join(stacks)}"
     return f", or give with --config machine= one that is known: {', '.join(machines)}" if machines else ""

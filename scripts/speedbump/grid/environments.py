@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from speedbump.grid.devices import Found, has_failed
+from speedbump.grid.devices import Found, has_failed, may_recover
 from speedbump.grid.machine import find_os
 from speedbump.grid.stack import StackError, stack_slug
 from speedbump.grid.study import Stack, Study, StudyError
@@ -159,7 +159,7 @@ def probe_again(definitions: list[Definition], probe: Callable[[str], Found], sa
     probe: by an interpreter.
     """
     for definition, made in usable(definitions):
-        if not any(map(has_failed, made.devices.values())) or not Path(made.python).exists():
+        if not any(map(may_recover, made.devices.values())) or not Path(made.python).exists():
             continue
         say(f"{made.title}: looking for devices that compute")
         again = made.model_copy(update={"devices": probe(made.python)})

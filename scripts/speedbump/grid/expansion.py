@@ -12,7 +12,9 @@ from pydantic import BaseModel
 
 from speedbump.grid.axes import AXES, DEFAULTS
 from speedbump.grid.cells import Cell
+from speedbump.grid.estimate import cell_need
 from speedbump.grid.models import Model
+from speedbump.grid.room import Room, choose_fitting, leave_out
 from speedbump.grid.study import ACCELERATOR, Experiment, Limits, Study, StudyError, named_axes, nearest
 
 LARGEST_GRID = 100_000
@@ -20,29 +22,36 @@ LARGEST_GRID = 100_000
 
 @dataclass
 class Grid:
-    """The cells of every experiment on one machine, and what is worth saying about them."""
+    """The cells of every experiment on one machine, and what is worth saying about them.
+
+    notes: those of the notices that the report repeats: what does not fit the memory.
+    """
 
     cells: dict[str, list[Cell]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def expand_study(
-    study: Study, file: str, models: Mapping[str, Model], find_devices: Callable[[], Mapping[str, bool]]
+    study: Study,
+    file: str,
+    models: Mapping[str, Model],
+    find_devices: Callable[[], Mapping[str, bool]],
+    room: Room | None = None,
 ) -> Grid:
     """Every cell of the study that this machine can measure.
 
     find_devices: says for cpu, mps and cuda whether it really computes here; asked once the study is
-    known to be right, since the answer can take seconds.
+    known to be right, since the answer can take seconds.  room: of the machine, where cells that do not fit its memory
+    are to be left out.
     Raises StudyError for anything that could not run as written; an absent device is a notice,
     unless the study requires it.
     """
     if study.workload is not None:
         _check_columns(study.workload, f"{file}: workload", ["n_prompt", "n_gen"])
-    combined = {
-        experiment.name: _combinations(experiment, _where(experiment, file)) for experiment in study.experiments
-    }
+    options = {experiment.name: _options(experiment, _where(experiment, file)) for experiment in study.experiments}
     for experiment in study.experiments:
-        for axes in combined[experiment.name]:
+        for axes in itertools.chain(*options[experiment.name]):
             _check_compile(axes, _fewest_warmups(experiment, study), _where(experiment, file))
             _check(axes, _replay(axes, experiment, file), _where(experiment, file), models)
     computes = find_devices()
@@ -55,10 +64,10 @@ def expand_study(
         kept, absent = [], set()
         unfit: set[str] = set()
         if experiment.when is None or (experiment.when == ACCELERATOR) == bool(accelerator):
-            for axes in combined[experiment.name]:
-                device = axes["device"] or accelerator or "cpu"
-                if device == ACCELERATOR:
-                    device = accelerator or ACCELERATOR
+            combinations, note = _fitting(options[experiment.name], accelerator, computes, models, room)
+            grid.notes += [f"{experiment.name}: {note}"] if note else []
+            for axes in combinations:
+                device = _device_of(axes, accelerator)
                 if not computes.get(device):
                     absent.add(device)
                 elif why := _unfit(axes, device, study.limits):
@@ -70,7 +79,12 @@ def expand_study(
             grid.notices.append(f"{experiment.name}: no {devices} that computes here; its cells are left out")
         grid.notices += [f"{experiment.name}: {why}; its cells are left out" for why in sorted(unfit)]
         cells = _with_sequences(kept, experiment, file, study)
-        grid.cells[experiment.name] = [_finish(cell, study, models) for cell in cells]
+        finished = [_finish(cell, study, models) for cell in cells]
+        if room:
+            finished, notes = leave_out(finished, room, models)
+            grid.notes += [f"{experiment.name}: {note}" for note in notes]
+        grid.cells[experiment.name] = finished
+    grid.notices += grid.notes
     if study.experiments and not any(grid.cells.values()):
         why = "; ".join(grid.notices) or "no experiment applies"
         raise StudyError(f"{file}: experiments: nothing to measure on this machine ({why})")
@@ -79,6 +93,36 @@ def expand_study(
 
 def _where(experiment: Experiment, file: str) -> str:
     return f"{file}: experiments[{experiment.name}]"
+
+
+def _options(experiment: Experiment, where: str) -> list[list[dict[str, Any]]]:
+    """The experiment's combinations, and those of each block that may stand in for them where memory is short."""
+    if experiment.fit and "replay" in named_axes(experiment).get("order", []):
+        raise StudyError(f"{where}.fit: a replay goes through its own lengths; leave fit out")
+    blocks = [experiment, *(experiment.model_copy(update=named_axes(block)) for block in experiment.fit)]
+    return [_combinations(block, where) for block in blocks]
+
+
+def _device_of(axes: Mapping[str, Any], accelerator: str | None) -> str:
+    """The device that a combination is measured on; ``accelerator`` where the machine lacks the one it asks for."""
+    named = axes["device"] or accelerator or "cpu"
+    return (accelerator or ACCELERATOR) if named == ACCELERATOR else str(named)
+
+
+def _fitting(
+    options: list[list[dict[str, Any]]],
+    accelerator: str | None,
+    computes: Mapping[str, bool],
+    models: Mapping[str, Model],
+    room: Room | None,
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The option to measure, and a sentence where it is not the first."""
+
+    def need(axes: Mapping[str, Any]) -> float:
+        device = _device_of(axes, accelerator)
+        return cell_need({**axes, "device": device}, models[axes["model"]]) if computes.get(device) else 0.0
+
+    return choose_fitting(options, room, need) if room and len(options) > 1 else (options[0], None)
 
 
 def _combinations(experiment: Experiment, where: str) -> list[dict[str, Any]]:

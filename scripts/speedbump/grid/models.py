@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError, model_validator
 
+from speedbump.grid.listing import visible
+
 BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 _USUAL = {
@@ -96,7 +98,7 @@ class Model:
 
 def load_models(folder: Path) -> dict[str, Model]:
     """Every ``*.yaml`` of the folder, by name. Raises ModelError."""
-    paths = sorted(Path(folder).glob("*.yaml"))
+    paths = visible(Path(folder), "*.yaml")
     if not paths:
         raise ModelError(f"{folder}: no model files (*.yaml) here")
     return {path.stem: load_model(path) for path in paths}
@@ -136,7 +138,7 @@ def load_model(path: Path) -> Model:
 def memory_need(
     model: Model, dtype: str, device: str, n_prompt: int, n_gen: int, kv_cache: str = "dynamic", batch: int = 1
 ) -> int:
-    """Bytes that a cell is predicted to need: weights and KV cache; for warnings, not for refusals.
+    """Bytes that a cell is predicted to need: weights and KV cache.
 
     On MPS a growing cache counts with the sum over all its sizes and not with the last. That is the
     hypothesis that the allocator's pool keeps one buffer of each size; nobody has confirmed it yet.
@@ -146,7 +148,7 @@ def memory_need(
     longest = n_prompt + n_gen - 1
     tokens = longest if kv_cache != "off" else 0
     if device == "mps" and kv_cache == "dynamic":
-        tokens = sum(range(n_prompt + 1, longest + 1)) or longest
+        tokens = (longest * (longest + 1) - n_prompt * (n_prompt + 1)) // 2 or longest  # n_prompt + 1 to longest
     return model.parameters * value_bytes + token_bytes * tokens
 
 

@@ -13,9 +13,12 @@ GIB = 2**30
 SHARES = (29.7 / 36, 31.26 / 36)
 """Bounds on the share of the memory at which latency jumps: the largest need that the paper saw fast and the smallest
 that it saw slow on a 36 GB M3 Max. Chosen on those figures, so that their agreement is not a test."""
-PURGE_SHARE = 1.7 * 0.75
-"""Of the memory: the allocator's default high watermark, 1.7 times what the system recommends, at which it is thought
-to give its unused buffers back. 27 of 36 GB recommended is assumed of every machine."""
+WATERMARK = 1.7
+"""The allocator's default high watermark, times the working set that Metal recommends, at which it is thought to give
+its unused buffers back (``MPSAllocator.h``)."""
+LARGE_BYTES = 36 * GIB
+"""From this memory on Metal recommends three quarters, below it two thirds: as reported of Macs with 8 to 128 GB under
+macOS 12 to 15. macOS 26 and ``iogpu.wired_limit_mb`` give more."""
 
 KNOWN_MISSES = (
     "GPT-2 Medium with a prompt of 3 recovers at 640 tokens, where the formula still expects it slow",
@@ -39,6 +42,11 @@ class Onset:
     longest: int
 
 
+def assumed_recommended(memory_bytes: float) -> float:
+    """Bytes of the working set that Metal is thought to recommend, where no run has recorded it."""
+    return memory_bytes * (3 / 4 if memory_bytes >= LARGE_BYTES else 2 / 3)
+
+
 def is_predicted(device: str, kv_cache: str) -> bool:
     """Whether the hypothesis says anything: it is about the MPS allocator and a cache of tensors."""
     return device == "mps" and kv_cache in ("dynamic", "static")
@@ -53,11 +61,13 @@ def predict_onset(
     batch: int = 1,
     *,
     thresholds: tuple[float, float] | None = None,
+    recommended_bytes: float | None = None,
     longest: int | None = None,
 ) -> Onset:
     """The onset on an MPS device with so much memory.
 
     thresholds: bytes, for a machine whose own are known; SHARES of the memory when left out.
+    recommended_bytes: the working set that Metal recommends there; assumed_recommended when left out.
     longest: largest budget of interest where the model has no limit of its own (default 8192).
     Raises ValueError when the prompt leaves the model no position.
     """
@@ -69,11 +79,12 @@ def predict_onset(
     def need(n_gen: int) -> int:
         return memory_need(model, dtype, "mps", n_prompt, n_gen, kv_cache, batch)
 
+    purge_bytes = WATERMARK * (recommended_bytes or assumed_recommended(memory_bytes))
     beyond_low = _first_beyond(need, low, limit)
     return Onset(
         last_normal=limit if beyond_low is None else beyond_low - 1,
         first_slow=_first_beyond(need, high, limit),
-        recovery=_first_beyond(need, PURGE_SHARE * memory_bytes, limit),
+        recovery=_first_beyond(need, purge_bytes, limit),
         longest=limit,
     )
 

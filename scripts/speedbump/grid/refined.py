@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from speedbump.grid.cells import Cell, cell_id, complete, series_id
+from speedbump.grid.listing import visible
 from speedbump.grid.study import Study, StudyError
 
 PLANNED = ("n_gen", "process", "warmups", "repeats", "probe")
@@ -49,14 +50,14 @@ def check_plans(plans: Path, experiments: Iterable[str]) -> None:
     stacks' are otherwise read only when their runs are joined.
     """
     for experiment in experiments:
-        for file in sorted(plans.glob(f"*/{experiment}/*.json")):
+        for file in visible(plans, f"*/{experiment}/*.json"):
             _entries(file)
 
 
 def planned_cells(scan: Iterable[Cell], plans: Path, machine: str, stack: str, experiment: str) -> list[Cell]:
     """The scan's cells, and those that a stack's plans added to them; none twice. ``plans``: ``plans/<machine>``."""
     cells = list(scan)
-    for plan in sorted(plans.joinpath(stack, experiment).glob("*.json")):
+    for plan in visible(plans / stack / experiment, "*.json"):
         cells += read_plan(plan, scan, machine, stack)
     return list({cell_id(cell): cell for cell in cells}.values())
 
@@ -70,7 +71,7 @@ def runs_of_other_stacks(
     each stack that was refined.  measured: the stacks that are not others.  only: the one other that counts.
     """
     files: dict[str, None] = {}
-    for folder in sorted(runs.glob("*/")):
+    for folder in visible(runs, "*/"):
         if folder.name in measured or only not in (None, folder.name):
             continue
         for experiment, scan in grid.items():

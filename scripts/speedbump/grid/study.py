@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from speedbump.grid.axes import AXES, REST, WATERMARK, WATERMARK_LIMITS, Axis
+from speedbump.grid.listing import visible
 from speedbump.grid.order import MOST_BLOCKS
 from speedbump.grid.ranges import RangeError, parse_range
 
@@ -51,12 +52,20 @@ class Guard(_Strict):
     free_disk_gb: float = Field(2.0, ge=0, description="disk that must stay free where the results go")
 
 
+def _as_flag(value: Any) -> Any:
+    """``--config`` gives words."""
+    return {"true": True, "false": False}.get(str(value).lower(), value)
+
+
 class Limits(_Strict):
     """What stops a cell. Not part of its identity."""
 
     cell_limit_s: float = Field(7200.0, gt=0, description="for the whole cell, the wait for the device apart")
     guard: Guard = Guard()
     allow_battery: bool = Field(False, description="measure on battery power too; the cell is flagged")
+    beyond_memory: Annotated[bool, BeforeValidator(_as_flag)] = Field(
+        False, description="start cells that need more memory than the machine has; the guard stops them"
+    )
     allow_ballast: bool = Field(False, description="measure cells with ballast_gb: memory is really taken")
     allow_watermark: bool = Field(False, description="measure cells with a watermark: the allocator's limit is moved")
 
@@ -180,6 +189,11 @@ class Experiment(Axes):
     )
     include: list[Axes] = Field([], description="further products; what one does not name is the experiment's")
     exclude: list[Axes] = Field([], description="cells left out: those that agree on every axis named")
+    fit: list[Axes] = Field(
+        [],
+        description="in place of cells that do not fit the memory: the first of these that do, else the last at "
+        "shorter lengths; what one does not name is the experiment's",
+    )
     refine: Refine | None = None
     workload: str | None = Field(None, description="CSV of the lengths a replay goes through, with a column n_gen")
     lengths: Lengths | None = Field(None, description="the same lengths in place of a CSV, in order")
@@ -249,10 +263,6 @@ class Study(_Strict):
     )
 
 
-def _as_flag(value: Any) -> Any:
-    return {"true": True, "false": False}.get(str(value).lower(), value)
-
-
 class Call(_Strict):
     """What ``--config`` may say beside the study: how this call of Snakemake differs."""
 
@@ -306,7 +316,7 @@ def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = (
 def namesakes(study: str, file: str) -> list[str]:
     """Other files beside ``file`` whose study has the same name, so that each replaces the other's tables."""
     found = []
-    for other in sorted(Path(file).parent.glob("*.yaml")):
+    for other in visible(Path(file).parent, "*.yaml"):
         try:
             named = yaml.safe_load(other.read_bytes())
         except (OSError, ValueError, yaml.YAMLError):  # a fault to be told when that study is asked for
@@ -407,6 +417,7 @@ _BLOCKS: dict[str, type[BaseModel]] = {
     "refine": Refine,
     "include": Axes,
     "exclude": Axes,
+    "fit": Axes,
     "around": Around,
     "regime": GivenRegime,
     "stacks": Stack,

@@ -14,6 +14,7 @@ from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import Model, ModelError, load_models
+from speedbump.grid.room import Room, memory_of
 from speedbump.grid.study import StudyError, read_study
 
 DEFAULT = "config/config.yaml"
@@ -65,5 +66,7 @@ def _cells_of(file: str, devices: Path) -> tuple[list[Cell], Mapping[str, Model]
         raise StudyError(f"{file}: is not a study")
     study, _ = place_around(read_study(content, file), file, devices.parent.name, devices.stem)
     models = load_models(Path(study.models))
-    grid = expand_study(study, file, models, lambda: known_devices(devices))
+    machine = devices.parent.name
+    room = Room(memory_of(machine), Path("results", "runs", machine), study.limits.beyond_memory)
+    grid = expand_study(study, file, models, lambda: known_devices(devices), room)
     return [cell for cells in grid.cells.values() for cell in cells], models

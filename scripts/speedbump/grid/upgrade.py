@@ -8,6 +8,7 @@ from pathlib import Path
 from speedbump.grid.cells import Cell, cell_id, series_id
 from speedbump.grid.estimate import estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.known import KnownSeries, deciding_budgets, read_known
+from speedbump.grid.listing import visible
 from speedbump.grid.models import Model
 from speedbump.grid.refined import PLANNED, planned_cells
 from speedbump.grid.stack import stack_order
@@ -72,7 +73,7 @@ def choose_check(
 
 def _earlier_stacks(runs: Path, cells: set[str], stack: str) -> list[str]:
     """Those with runs of such cells, the newest last."""
-    others = (folder for folder in runs.glob("*/") if stack_order(folder.name) < stack_order(stack))
+    others = (folder for folder in visible(runs, "*/") if stack_order(folder.name) < stack_order(stack))
     measured = (folder.name for folder in others if any((folder / f"{cell}.parquet").exists() for cell in cells))
     return sorted(measured, key=stack_order)
 
@@ -135,7 +136,7 @@ def write_check(check: Check, plans: Path, machine: str, stack: str, grid: Mappi
 
 def describe_check(check: Check, runs: Path, stack: str, models: Mapping[str, Model]) -> list[str]:
     """What the check costs and what the full run would, by what the same cells took on the earlier stack."""
-    records = list(read_records(sorted((runs / check.reference).glob("*.parquet"))))
+    records = list(read_records(visible(runs / check.reference, "*.parquet")))
     took_s = {cell_id(record["cell"]): record["wall_s"] for record in records}
     scale = measured_scale(records, models)
 

@@ -1,17 +1,17 @@
 """What is left to measure: said to the reader before work starts, and to each cell while it goes on."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import psutil
-
 from speedbump.grid.around import Centre
-from speedbump.grid.cells import Cell, canonical, complete
-from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
-from speedbump.grid.models import Model, memory_need
+from speedbump.grid.cells import Cell, canonical
+from speedbump.grid.estimate import SLOW_FACTOR, cell_need, estimate_s, in_words, measured_scale, read_records
+from speedbump.grid.models import Model
+from speedbump.grid.room import longest
 from speedbump.grid.study import Study
 
 SAMPLE = 200
@@ -76,12 +76,16 @@ def write_work(file: Path, cells: Mapping[str, str], survey: Survey, models: Map
 
 
 def describe_work(
-    grid: Mapping[str, list[Cell]], files: Mapping[str, list[str]], survey: Survey, models: Mapping[str, Model]
+    grid: Mapping[str, list[Cell]],
+    files: Mapping[str, list[str]],
+    survey: Survey,
+    models: Mapping[str, Model],
+    memory_bytes: float = math.inf,
 ) -> list[str]:
     """A line an experiment: at least how many cells, how many done, the time left; then warnings on memory.
 
     files: the run files of each experiment's cells, in their order. Refinement may add cells, so counts are lower
-    bounds.
+    bounds. memory_bytes: the machine's.
     """
     left = {
         name: [cell for cell, file in zip(cells, files[name], strict=True) if file not in survey.done]
@@ -93,7 +97,7 @@ def describe_work(
             count = f"{name}: {len(cells)} cell{'s' * (len(cells) != 1)}, {len(cells) - len(left[name])} done"
             lines.append(f"{count}{_time_left(left[name], models, survey.scale)}")
     waiting = [cell for cells in left.values() for cell in cells]
-    return lines + memory_warnings(waiting, models, psutil.virtual_memory().total)
+    return lines + memory_warnings(waiting, models, memory_bytes)
 
 
 def _time_left(cells: list[Cell], models: Mapping[str, Model], scale: Mapping[str, float]) -> str:
@@ -115,10 +119,11 @@ def describe_study(
     stacks: Iterable[str],
     partial: bool,
     centre: Centre | None = None,
+    notes: Iterable[str] = (),
 ) -> str:
     """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
 
-    centre: the regime that the study is around.
+    centre: the regime that the study is around.  notes: what the report says of cells that do not fit the memory.
     """
     around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
@@ -135,6 +140,7 @@ def describe_study(
             "stacks": list(stacks),
             "listed": bool(study.stacks),
             "partial": partial,
+            "notes": list(notes),
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },
         sort_keys=True,
@@ -145,20 +151,9 @@ def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_byt
     """A line for each model and device with cells that may need more memory than the machine has."""
     over: dict[tuple[str, str], list[tuple[float, int]]] = {}
     for cell in cells:
-        whole = complete(cell)
-        n_gen = max(cell.get("sequence") or [whole["n_gen"]])
-        need = memory_need(
-            models[whole["model"]],
-            dtype=whole["dtype"],
-            device=whole["device"],
-            n_prompt=whole["n_prompt"],
-            n_gen=n_gen,
-            kv_cache=whole["kv_cache"],
-            batch=whole["batch"],
-        )
-        need = need * (2 if whole["predecessor"] == "running" else 1) + whole["ballast_gb"] * 2**30
-        if whole["device"] != "cuda" and need > have_bytes:
-            over.setdefault((whole["model"], whole["device"]), []).append((need, n_gen))
+        need = cell_need(cell, models[cell["model"]])
+        if need > have_bytes:
+            over.setdefault((cell["model"], cell["device"]), []).append((need, longest(cell)))
     have_gib = have_bytes / 2**30
     return [
         f"{model} on {device}: {len(needs)} cell{'s' * (len(needs) != 1)}, from {min(n for _, n in needs)} tokens up, "

@@ -28,6 +28,7 @@ from speedbump.measure.environment import (
     read_state,
 )
 from speedbump.measure.guard import breach_of, swap_used_bytes
+from speedbump.measure.left import why_left
 from speedbump.measure.lock import Held, Slot, find_slots, hold_device
 from speedbump.measure.parents import are_alive, find_parents
 from speedbump.measure.place import check_versions
@@ -105,6 +106,7 @@ def measure_cell(
         "limits": limits.model_dump(),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
         "wall_s": time.monotonic() - begun_s,
+        "requests_started": len(record.started),
         "supervisor_peak_bytes": peak_rss_bytes(),
     }
     text = {"speedbump": json.dumps(metadata, sort_keys=True)}
@@ -116,7 +118,7 @@ def measure_cell(
             operators = profile_table(cell, machine, stack, plan, record)
             write_table(operators, PROFILES, out.with_suffix(".profile.parquet"), text)
             name_capture(out)
-    disturbed = find_disturbances(run.before, run.after, record.sentinels)
+    disturbed = find_disturbances(run.before, run.after, record.sentinels) if record.started else []
     if record.ending and len(record.answers) == len(plan):
         disturbed.append(f"after the last request: {record.ending.message}")
     write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
@@ -159,6 +161,8 @@ def run_worker(
         record, last_line = Record(), ""
         if shortage := why_no_room(cell, limits):
             record.ending = Ending("out_of_memory", shortage)
+        elif left := why_left(cell, out):
+            record.ending = Ending("beyond_memory", left)
         since = Since(time.monotonic(), swap_used_bytes())
         try:
             with ExitStack() as beside:

@@ -44,7 +44,7 @@ def main() -> None:
     threading.Thread(target=_end_with_supervisor, daemon=True).start()
     try:
         if task["kind"] == "probe":
-            probe(report)
+            probe(report, task["devices"])
         elif task["kind"] == "ballast":
             hold(task["bytes"], lambda: report("done"))
         else:
@@ -112,13 +112,13 @@ def _pass_gap(between_requests: str, session: "Session") -> None:
         time.sleep(float(between_requests.removeprefix("rest_").removesuffix("s")))
 
 
-def probe(report: Report) -> None:
-    """Which devices compute, and why the others do not."""
+def probe(report: Report, devices: list[str]) -> None:
+    """Which of the devices compute, and why the others do not."""
     import torch
 
     from speedbump.measure.accelerator import fault_of, open_accelerator
 
-    for device in ("cpu", "mps", "cuda"):
+    for device in devices:
         fault = fault_of(device)
         found: dict[str, Any] = {"computes": fault is None, "present": open_accelerator(device).is_available()}
         if fault:

@@ -15,6 +15,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from speedbump.grid.listing import visible
 from speedbump.report.theme import CONFIG, HEIGHT
 
 VEGA_LITE = "6.4"
@@ -145,7 +146,7 @@ def write_drawing(drawing: Drawing, folder: Path, fonts: Path) -> None:
 def read_drawing(folder: Path) -> tuple[Drawing, dict[str, str]]:
     """The drawing that ``write_drawing`` wrote, and every chart's SVG by the chart's name."""
     datasets = json.loads((folder / "data.json").read_text(encoding="utf-8"))
-    files = sorted(path for path in folder.glob("*.json") if path.name != "data.json")
+    files = [path for path in visible(folder, "*.json") if path.name != "data.json"]
     charts = [Chart(**json.loads(path.read_text(encoding="utf-8"))) for path in files]
     pictures = {chart.name: (folder / f"{chart.name}.svg").read_text(encoding="utf-8") for chart in charts}
     return Drawing(charts, datasets), pictures

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import polars as pl
 
+from speedbump.grid.listing import is_hidden
 from speedbump.report.privacy import HOMES, MACHINE, identities
 
 LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "manifest"}
@@ -27,7 +28,10 @@ def defects(site: Path) -> list[str]:
         found += _page_defects(site, (site / "index.html").read_text(encoding="utf-8"))
     if (site / "summary.json").is_file():
         found += _summary_defects((site / "summary.json").read_text(encoding="utf-8"))
-    for path in sorted(path for path in site.rglob("*") if path.is_file()):
+    for path in sorted(path for path in site.glob("**/*") if path.is_file()):
+        if is_hidden(path.relative_to(site)):
+            found.append(f"{path.relative_to(site)}: is hidden and no part of the site: delete it")
+            continue
         found += [f"{path.relative_to(site)}: {leak}" for leak in leaks(readable(path))]
     return found
 

@@ -57,10 +57,11 @@ def coverage_finding(study: Study) -> str:
     total = study.cells.height + left
     if not total:
         return "No run is planned or measured"
-    ok, stopped = outcomes.pop("ok", 0), outcomes.pop("stopped", 0)
+    ok, stopped, beyond = (outcomes.pop(outcome, 0) for outcome in ("ok", "stopped", "beyond_memory"))
     failed = sum(outcomes.values())
     rest = [f"{failed:,} failed"] if failed else []
     rest += [f"{stopped:,} {'was' if stopped == 1 else 'were'} stopped"] if stopped else []
+    rest += [f"{beyond:,} {'was' if beyond == 1 else 'were'} not started"] if beyond else []
     rest += [f"{left:,} {'is' if left == 1 else 'are'} not there"] if left else []
     if not rest:
         return f"All {plural(total, 'run')} finished" if total > 1 else "The run finished"
@@ -71,6 +72,7 @@ def _words(curve: Curve, cells: pl.DataFrame) -> dict[int, str]:
     """A word for each length: the state found there, or that its runs failed."""
     mine = cells.filter((pl.col("series") == curve.series) & pl.col("n_gen").is_not_null())
     words = dict.fromkeys(mine["n_gen"].to_list(), "failed")
+    words |= dict.fromkeys(mine.filter(outcome="beyond_memory")["n_gen"].to_list(), "not started")
     for n, state, bound in curve.budgets.select("n_gen", "state", "lower_bound").iter_rows():
         words[n] = "stopped" if bound else state
     return dict(sorted(words.items()))

@@ -42,21 +42,30 @@ class _Seen:
         return tuple(self.series.axes[name] for name in ("model", "dtype", "kv_cache", "n_prompt", "batch"))
 
 
-def prediction_rows(evidence: Iterable[Evidence], models: Mapping[str, Model]) -> list[Row]:
+Place = tuple[str, str]
+"""Machine and stack."""
+
+
+def prediction_rows(
+    evidence: Iterable[Evidence], models: Mapping[str, Model], recommended: Mapping[Place, float] | None = None
+) -> list[Row]:
     """Rows of tables.PREDICTIONS, of each series that the hypothesis is about and of each that it is not.
+
+    recommended: bytes of the working set that Metal recommends, where runs recorded it.
 
     A threshold is fitted to the onsets of one machine and stack: another stack's allocator may have another.
     """
     rows: list[Row] = []
+    recommended = recommended or {}
     for part in evidence:
         origin = "published" if part.published else "measured"
         for machine, stack in sorted({(series.machine, series.stack) for series in part.everywhere}):
             own = [series for series in part.everywhere if (series.machine, series.stack) == (machine, stack)]
-            rows += [{"origin": origin, "machine": machine, **row} for row in _rows_of_stack(own, models)]
+            rows += [{"origin": origin, "machine": machine, **row} for row in _rows_of_stack(own, models, recommended)]
     return rows
 
 
-def _rows_of_stack(every: list[Series], models: Mapping[str, Model]) -> list[Row]:
+def _rows_of_stack(every: list[Series], models: Mapping[str, Model], recommended: Mapping[Place, float]) -> list[Row]:
     gigabytes = memory_gb(every[0].machine)
     seen = [(series, _see(series, models)) for series in every]
     fitted = fit_threshold([(known.configuration, known.needs) for _, known in seen if known])
@@ -67,7 +76,7 @@ def _rows_of_stack(every: list[Series], models: Mapping[str, Model]) -> list[Row
             missing = "its model is not known" if known is None else "the machine's memory is not known"
             rows.append(row | {"outcome": "not predicted", "why": missing if _is_about(series) else _NOT_ABOUT})
         else:
-            rows.append(row | _compare(known, gigabytes) | fitted)
+            rows.append(row | _compare(known, gigabytes, recommended.get((series.machine, series.stack))) | fitted)
     return rows
 
 
@@ -102,11 +111,17 @@ def _identity(series: Series) -> Row:
     }
 
 
-def _compare(known: _Seen, gigabytes: float) -> Row:
+def _compare(known: _Seen, gigabytes: float, recommended_bytes: float | None) -> Row:
     axes, (low, high) = known.series.axes, known.onset
     longest = max(known.series.points)
     onset = predict_onset(
-        known.model, axes["dtype"], axes["n_prompt"], gigabytes * GIB, axes["kv_cache"], axes["batch"]
+        known.model,
+        axes["dtype"],
+        axes["n_prompt"],
+        gigabytes * GIB,
+        axes["kv_cache"],
+        axes["batch"],
+        recommended_bytes=recommended_bytes,
     )
     regime = known.series.regimes[0] if known.series.regimes else None
     row = {
