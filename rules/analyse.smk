@@ -2,8 +2,8 @@
 # Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
 # changes; claims; hypotheses, growth, mitigations, predictions.
 
-from speedbump.grid.refined import fingerprint
-from speedbump.grid.work import describe_study
+from speedbump.plan.refinement_plan import fingerprint
+from speedbump.plan.worklist import describe_study
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")

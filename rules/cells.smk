@@ -4,14 +4,14 @@
 
 import functools
 
-from speedbump.grid.around import around_in_words
+from speedbump.plan.regime_anchor import around_in_words
 from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.environments import probe_again, read_made, usable
 from speedbump.grid.order import measuring_order
-from speedbump.grid.refined import read_plan, read_start, runs_of_other_stacks
+from speedbump.plan.refinement_plan import read_plan, read_start, runs_of_other_stacks
 from speedbump.grid.study import namesakes
-from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
-from speedbump.grid.work import describe_work, existing, survey_runs, write_work
+from speedbump.plan.upgrade_check import ROUND as CHECKED, describe_check, write_check
+from speedbump.plan.worklist import describe_work, existing, survey_runs, write_work
 
 REFINE = {experiment.name: experiment.refine for experiment in STUDY.experiments}
 CELLS = {}  # canonical JSON of every known cell by its id

@@ -10,17 +10,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
-from speedbump.grid.around import place_around
+from speedbump.plan.regime_anchor import place_around
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.environments import list_environments
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.machine import find_machine, possible_devices
 from speedbump.grid.models import ModelError, load_models
-from speedbump.grid.refined import check_plans
+from speedbump.plan.refinement_plan import check_plans
 from speedbump.grid.stack import StackError, find_stack
 from speedbump.grid.study import StudyError, read_call, read_study
-from speedbump.grid.suggestion import partial_report
-from speedbump.grid.upgrade import choose_check
+from speedbump.plan.next_study import partial_report
+from speedbump.plan.upgrade_check import choose_check
 from speedbump.measure.devices import probe_devices
 
 TARGETS = (
@@ -118,7 +118,7 @@ def write_list(name, runs):
 
 def library(*rooms):
     """The modules a script is made of: editing one reruns what follows from it."""
-    folders = [Path("scripts/speedbump", room) for room in ("grid", *rooms)]
+    folders = [Path("scripts/speedbump", room) for room in ("grid", "plan", *rooms)]
     return sorted(
         [
             "scripts/speedbump/tables.py",

@@ -1,7 +1,7 @@
 # In: the runs of an experiment so far.
 # Out: plans/<machine>/<stack>/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
 
-from speedbump.grid.refined import refine_settings
+from speedbump.plan.refinement_plan import refine_settings
 
 
 wildcard_constraints:

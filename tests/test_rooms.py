@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "scripts" / "speedbump"
-ROOMS = ["grid", "measure", "analyse", "report"]
+ROOMS = ["grid", "plan", "measure", "analyse", "report"]
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from speedbump.analyse.repeats import repeat_command, runs_to_repeat
 from speedbump.grid.estimate import in_words
-from speedbump.grid.suggestion import run_command
+from speedbump.plan.next_study import run_command
 from speedbump.tables import FAULTS, read_table
 
 MOST_NAMED = 5

@@ -8,13 +8,13 @@ from typing import Any
 
 import yaml
 
-from speedbump.grid.around import place_around
 from speedbump.grid.cells import Cell, canonical, cell_id
 from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import Model, ModelError, load_models
 from speedbump.grid.study import StudyError, read_study
+from speedbump.plan.regime_anchor import place_around
 
 DEFAULT = "config/config.yaml"
 

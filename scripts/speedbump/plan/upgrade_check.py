@@ -7,11 +7,11 @@ from pathlib import Path
 
 from speedbump.grid.cells import Cell, cell_id, series_id
 from speedbump.grid.estimate import estimate_s, in_words, measured_scale, read_records
-from speedbump.grid.known import KnownSeries, deciding_budgets, read_known
 from speedbump.grid.models import Model
-from speedbump.grid.refined import PLANNED, planned_cells
 from speedbump.grid.stack import stack_order
 from speedbump.grid.study import Protocol, Study, StudyError
+from speedbump.plan.known_regimes import KnownSeries, deciding_budgets, read_known
+from speedbump.plan.refinement_plan import PLANNED, planned_cells
 
 ROUND = 0
 """Number of the plan that keeps a check's cells, before refinement's: the full run takes up what it measured."""

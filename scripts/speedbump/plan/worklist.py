@@ -8,11 +8,11 @@ from pathlib import Path
 
 import psutil
 
-from speedbump.grid.around import Centre
 from speedbump.grid.cells import Cell, canonical, complete
 from speedbump.grid.estimate import SLOW_FACTOR, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model, memory_need
 from speedbump.grid.study import Study
+from speedbump.plan.regime_anchor import Centre
 
 SAMPLE = 200
 """Runs of a device from which its speed is known well enough: their median ratio to the guess."""

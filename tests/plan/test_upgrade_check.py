@@ -8,9 +8,9 @@ import pytest
 from speedbump.grid.cells import canonical, cell_id, series_id
 from speedbump.grid.estimate import in_words
 from speedbump.grid.models import load_models
-from speedbump.grid.refined import planned_cells
 from speedbump.grid.study import Study, StudyError
-from speedbump.grid.upgrade import choose_check, describe_check, write_check
+from speedbump.plan.refinement_plan import planned_cells
+from speedbump.plan.upgrade_check import choose_check, describe_check, write_check
 from speedbump.tables import REQUESTS, write_table
 
 OLD, NEW = "debian-12_torch-2.7.0_transformers-4.57.6", "debian-12_torch-2.13.0_transformers-4.57.6"
