@@ -221,7 +221,7 @@ class Catalogue:
 
     # Files for jobs, and lines for the user.
 
-    def list_runs(self, name: str, listed: dict[str, Any]) -> str:
+    def _list_runs(self, name: str, listed: dict[str, Any]) -> str:
         """A file that lists runs for a script: there may be too many for a command line. Returns its name."""
         file = Path(f"{self._project.out}/lists/{name}.json")
         self._write(file, json.dumps(listed, indent=1))
@@ -230,13 +230,13 @@ class Catalogue:
     def list_runs_to_collect(self) -> str:
         """The list for collect_requests: the runs of each experiment, and those of other stacks."""
         experiments = {name: self.runs(name) for name in self._project.grid.cells}
-        return self.list_runs(
+        return self._list_runs(
             "collect_requests", {"experiments": experiments, "other_stacks": self.runs_of_other_stacks()}
         )
 
     def list_runs_to_plan(self, experiment: str, stack: str, number: int, runs: Iterable[str]) -> str:
         """The list for plan_refinement: the runs so far."""
-        return self.list_runs(
+        return self._list_runs(
             f"plan_refinement.{stack}.{experiment}.{number}", {"experiments": {experiment: list(runs)}}
         )
 
