@@ -2,7 +2,6 @@
 
 
 include: "rules/common.smk"
-include: "rules/cells.smk"
 include: "rules/stacks.smk"
 include: "rules/measure.smk"
 include: "rules/refine.smk"
@@ -19,24 +18,22 @@ rule all:
     default_target: True
     input:
         f"{OUT}/upgrade.json" if CHECK else f"{OUT}/site/index.html",
-        refined_fully,
+        lambda wildcards: CATALOGUE.missing_runs(),
         MADE,
 
 
-for name in GRID.cells:
+for name in PROJECT.grid.cells:
 
     rule:
         name:
             name
         input:
-            lambda wildcards, name=name: files_of(name),
+            lambda wildcards, name=name: CATALOGUE.runs(name),
             MADE,
 
 
 onstart:
-    list_work()
-    if workflow.dag_settings.forcerun:  # what is measured again is not left for what happened before
-        os.environ[SINCE] = str(time.time())
+    CATALOGUE.start()
 
 
 onsuccess:
@@ -44,9 +41,9 @@ onsuccess:
     if site_was_asked_for and "SPEEDBUMP_VERDICT" not in os.environ:
         from speedbump.report.closing import closing_lines  # here, since polars would slow down every start
 
-        for line in closing_lines(Path(OUT), STUDY_FILE):
+        for line in closing_lines(Path(OUT), PROJECT.file):
             say(line)
 
 
 onerror:
-    say(f"some jobs failed, as said above; a report of what is measured: {partial_report(STUDY_FILE)}")
+    say(f"some jobs failed, as said above; a report of what is measured: {partial_report(PROJECT.file)}")

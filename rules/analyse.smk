@@ -2,8 +2,7 @@
 # Out: the study's tables: requests, cells, faults, memory samples, profiles; budgets, series, regimes; comparisons;
 # changes; claims; hypotheses, growth, mitigations, predictions.
 
-from speedbump.grid.refined import fingerprint
-from speedbump.grid.work import describe_study
+from speedbump.plan.refinement_plan import fingerprint
 
 COLLECTED = ("requests", "cells", "faults", "memory_samples", "profiles")
 FOUND = ("series", "regimes", "budgets")
@@ -11,17 +10,17 @@ CHANGES = ("series_changes", "regime_changes", "budget_changes")
 JUDGED = ("hypotheses", "growth", "mitigations", "predictions")
 TABLES = (*COLLECTED, *FOUND, "comparisons", *CHANGES, "claims", *JUDGED)
 BUNDLES = [] if CHECK else STUDY.bundles
-REFERENCE = list(map(str, visible(Path("config/reference"))))
+MODELS = sorted({find_file("config/models"), STUDY.models})
+REFERENCE = list(map(str, visible(CODE / "config/reference")))
 
 
 rule collect_requests:
     """Verify every run and join them; what cannot be read is named, the rest goes on."""
     input:
-        script="scripts/collect_requests.py",
+        script=CODE / "scripts/collect_requests.py",
         library=library("analyse"),
-        devices=ancient(DEVICES),
-        runs=lambda wildcards: to_read(dict.fromkeys(file for name in GRID.cells for file in files_of(name))),
-        environments=RECORDS,
+        runs=lambda wildcards: CATALOGUE.all_runs(),
+        environments=PROJECT.records,
         bundles=list(filter(os.path.isfile, BUNDLES)),
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=COLLECTED),
@@ -30,20 +29,18 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE, GRID.notes),
+        study=lambda wildcards: CATALOGUE.describe_study(),
+        devices=PROJECT.devices,  # no input, since what a first call finds out is kept when its jobs start
         folder=lambda wildcards, output: os.path.dirname(output.study),
-        runs=lambda wildcards: write_list(
-            "collect_requests",
-            {"experiments": {name: files_of(name) for name in GRID.cells}, "other_stacks": other_stacks()},
-        ),
+        runs=lambda wildcards: CATALOGUE.list_runs_to_collect(),
         # No input, since measure_cell would be asked for what only another stack can make.
-        other_stacks=lambda wildcards: fingerprint(other_stacks()),
+        other_stacks=lambda wildcards: fingerprint(CATALOGUE.runs_of_other_stacks()),
         bundles=BUNDLES,
         bundle_files=lambda wildcards: fingerprint(filter(os.path.isfile, BUNDLES)),  # a moved one can be older
         origin=f"results/machines/{MACHINE}/origin.txt",
     shell:
         f"{PYTHON}"
-        " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {input.devices:q}"
+        " {input.script:q} --runs {params.runs:q} --study {params.study:q} --devices {params.devices:q}"
         " --environments {input.environments:q} --bundles {params.bundles:q} --origin {params.origin:q}"
         " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
@@ -52,7 +49,7 @@ rule collect_requests:
 rule segment_regimes:
     """Find slow regimes along the output length of every series."""
     input:
-        script="scripts/segment_regimes.py",
+        script=CODE / "scripts/segment_regimes.py",
         library=library("analyse"),
         requests=f"{OUT}/requests.parquet",
     output:
@@ -71,7 +68,7 @@ rule segment_regimes:
 rule compare_series:
     """Compare every two series that differ in one axis, budget by budget."""
     input:
-        script="scripts/compare_series.py",
+        script=CODE / "scripts/compare_series.py",
         library=library("analyse"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=("requests", "series", "budgets")),
     output:
@@ -87,7 +84,7 @@ rule compare_series:
 rule compare_stacks:
     """Compare every two stacks of a machine, and every two machines: what changed, and what cannot be told."""
     input:
-        script="scripts/compare_stacks.py",
+        script=CODE / "scripts/compare_stacks.py",
         library=library("analyse"),
         requests=f"{OUT}/requests.parquet",
     output:
@@ -106,7 +103,7 @@ rule compare_stacks:
 rule check_claims:
     """Check the paper's claims on what was measured, and on the paper's own figures."""
     input:
-        script="scripts/check_claims.py",
+        script=CODE / "scripts/check_claims.py",
         library=library("analyse"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
         reference=REFERENCE,
@@ -118,20 +115,20 @@ rule check_claims:
         folder=lambda wildcards, output: os.path.dirname(output.claims),
     shell:
         f"{PYTHON}"
-        " {input.script:q} {params.folder:q} --reference config/reference --out {output.claims:q} 2> {log:q}"
+        " {input.script:q} {params.folder:q}"
+        f" {REFERENCE_OPTION}"
+        " --out {output.claims:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 
 rule judge_hypotheses:
     """Judge why curves are slow, where the study has arms that tell; predict onsets from the allocator's pool."""
     input:
-        script="scripts/judge_hypotheses.py",
+        script=CODE / "scripts/judge_hypotheses.py",
         library=library("analyse"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND)),
         study=f"{OUT}/study.json",
-        models=sorted(
-            str(file) for folder in {"config/models", STUDY.models} for file in visible(Path(folder), "*.yaml")
-        ),
+        models=[str(file) for folder in MODELS for file in visible(Path(folder), "*.yaml")],
         reference=REFERENCE,
     output:
         tables=expand(f"{OUT}/{{table}}.parquet", table=JUDGED),
@@ -139,10 +136,11 @@ rule judge_hypotheses:
         f"{OUT}/logs/judge_hypotheses.log",
     params:
         folder=lambda wildcards, output: os.path.dirname(output.tables[0]),
-        models=sorted({"config/models", STUDY.models}),
+        models=MODELS,
     shell:
         f"{PYTHON}"
-        " {input.script:q} {params.folder:q} --models {params.models:q} --reference config/reference"
+        " {input.script:q} {params.folder:q} --models {params.models:q}"
+        f" {REFERENCE_OPTION}"
         " --out {params.folder:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
@@ -152,7 +150,7 @@ if CHECK:
     rule check_upgrade:
         """Say of each curve whether the stack in use changed it against an earlier one."""
         input:
-            script="scripts/check_upgrade.py",
+            script=CODE / "scripts/check_upgrade.py",
             library=library("analyse", "report"),
             tables=expand(f"{OUT}/{{table}}.parquet", table=(*COLLECTED, *FOUND, *CHANGES)),
             study=f"{OUT}/study.json",
@@ -163,7 +161,7 @@ if CHECK:
         params:
             folder=lambda wildcards, input: os.path.dirname(input.study),
             old=CHECK.reference,
-            new=STACK,
+            new=PROJECT.stack,
             left_out=CHECK.notices,
         shell:
             f"{PYTHON}"

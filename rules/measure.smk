@@ -5,7 +5,7 @@
 
 wildcard_constraints:
     cell=r"[^/]+\.[0-9a-f]{12}",
-    stack="|".join(definition.stack_pattern for definition in LISTED) or re.escape(STACK),
+    stack=CATALOGUE.stack_pattern,
 
 
 if not PARTIAL:
@@ -13,18 +13,18 @@ if not PARTIAL:
     rule measure_cell:
         """Measure one cell in a process of its own. What goes wrong in the cell becomes rows of its file."""
         input:
-            script=ancient("scripts/measure_cell.py"),
-            environment=ancient(lambda wildcards: environment_of(wildcards.stack)),
+            script=ancient(CODE / "scripts/measure_cell.py"),
+            environment=ancient(lambda wildcards: CATALOGUE.environment(wildcards.stack)),
         output:
             run=f"{RUNS}/{{stack}}/{{cell}}.parquet",
         log:
             f"results/logs/measure_cell/{MACHINE}/{{stack}}/{{cell}}.log",
-        priority: lambda wildcards: turn_of(wildcards.cell)
+        priority: lambda wildcards: CATALOGUE.priority(wildcards.cell)
         resources:
-            accelerator=lambda wildcards: devices_taken(wildcards.cell),
-            gpu=lambda wildcards: int(device_of(wildcards.cell) == "cuda"),  # what executors ask a cluster for
+            accelerator=lambda wildcards: CATALOGUE.devices_taken(wildcards.cell),
+            gpu=lambda wildcards: CATALOGUE.gpus_taken(wildcards.cell),  # what executors ask a cluster for
         params:
-            cell=lambda wildcards: parameters(wildcards.cell),
+            cell=lambda wildcards: CATALOGUE.parameters(wildcards.cell),
         shell:
             f"{MEASURING_PYTHON}"
             " {input.script:q} --cell {params.cell:q} --stack {wildcards.stack:q}"

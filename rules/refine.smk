@@ -1,7 +1,7 @@
 # In: the runs of an experiment so far.
 # Out: plans/<machine>/<stack>/<experiment>/<round>.json, the budgets to measure next; an empty plan ends refinement.
 
-from speedbump.grid.refined import refine_settings
+from speedbump.plan.refinement_plan import refine_settings
 
 
 wildcard_constraints:
@@ -14,24 +14,23 @@ if not PARTIAL:
     checkpoint plan_refinement:
         """Choose further budgets where something stands out, for all curves of the experiment at once."""
         input:
-            script="scripts/plan_refinement.py",
+            script=CODE / "scripts/plan_refinement.py",
             library=library("analyse"),
-            runs=lambda wildcards: files_after(wildcards.experiment, wildcards.stack, int(wildcards.round) - 1),
+            runs=lambda wildcards: CATALOGUE.runs_after(wildcards.experiment, wildcards.stack, int(wildcards.round) - 1),
         output:
             plan=f"{PLANS}/{{stack}}/{{experiment}}/{{round}}.json",
         log:
             f"{WHOLE}/logs/plan_refinement.{{stack}}.{{experiment}}.{{round}}.log",
         params:
             settings=lambda wildcards: refine_settings(STUDY, wildcards.experiment),
-            earlier=lambda wildcards: [
-                plan_of(wildcards.experiment, wildcards.stack, r) for r in range(1, int(wildcards.round))
-            ],
-            checked=lambda wildcards: (
-                started_with(wildcards.experiment, wildcards.stack) if wildcards.round == "1" else []
+            earlier=lambda wildcards: CATALOGUE.earlier_plans(
+                wildcards.experiment, wildcards.stack, int(wildcards.round)
             ),
-            runs=lambda wildcards, input: write_list(
-                f"plan_refinement.{wildcards.stack}.{wildcards.experiment}.{wildcards.round}",
-                {"experiments": {wildcards.experiment: input.runs}},
+            checked=lambda wildcards: CATALOGUE.start_of_plan(
+                wildcards.experiment, wildcards.stack, int(wildcards.round)
+            ),
+            runs=lambda wildcards, input: CATALOGUE.list_runs_to_plan(
+                wildcards.experiment, wildcards.stack, int(wildcards.round), input.runs
             ),
         shell:
             f"{PYTHON}"

@@ -20,7 +20,7 @@ if WORKLOAD:
 rule draw_charts:
     """Draw every chart, as a specification and as a static SVG."""
     input:
-        script="scripts/draw_charts.py",
+        script=CODE / "scripts/draw_charts.py",
         library=library("analyse", "report"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
         study=f"{OUT}/study.json",
@@ -39,14 +39,16 @@ rule draw_charts:
         folder=lambda wildcards, input: os.path.dirname(input.study),
     shell:
         f"{PYTHON}"
-        " {input.script:q} {params.folder:q} --reference config/reference --out {output.charts:q} 2> {log:q}"
+        " {input.script:q} {params.folder:q}"
+        f" {REFERENCE_OPTION}"
+        " --out {output.charts:q} 2> {log:q}"
         f" {SHOW_LOG}"
 
 
 rule build_site:
     """Build the static site: index.html, self-contained, with the data beside it."""
     input:
-        script="scripts/build_site.py",
+        script=CODE / "scripts/build_site.py",
         library=library("analyse", "report"),
         tables=expand(f"{OUT}/{{table}}.parquet", table=TABLES),
         study=f"{OUT}/study.json",
@@ -54,7 +56,7 @@ rule build_site:
         environment=f"{OUT}/environment.json",
         charts=f"{OUT}/charts",
         reference=REFERENCE,
-        templates=[str(file) for file in visible(Path("reports"), "**/*") if file.is_file()],
+        templates=[str(file) for file in visible(CODE / "reports", "**/*") if file.is_file()],
     output:
         page=report(f"{OUT}/site/index.html", caption="../reports/captions/page.rst", category="Report"),
         summary=report(f"{OUT}/site/summary.json", caption="../reports/captions/summary.rst", category="Report"),
@@ -65,6 +67,7 @@ rule build_site:
         site=lambda wildcards, output: os.path.dirname(output.page),
     shell:
         f"{PYTHON}"
-        " {input.script:q} {params.folder:q} --charts {input.charts:q} --reference config/reference"
-        " --templates reports --out {params.site:q} 2> {log:q}"
+        " {input.script:q} {params.folder:q} --charts {input.charts:q}"
+        f" {REFERENCE_OPTION} {words('--templates', str(CODE / 'reports'))}"
+        " --out {params.site:q} 2> {log:q}"
         f" {SHOW_LOG}"

@@ -15,7 +15,7 @@ if LISTED and not PARTIAL:
         made is recorded, and the rest goes on.
         """
         input:
-            script=ancient("scripts/make_stack.py"),
+            script=ancient(CODE / "scripts/make_stack.py"),
         output:
             record=f"{ENVIRONMENTS}/{{environment}}.json",
             folder=directory(f"{ENVIRONMENTS}/{{environment}}"),
@@ -24,9 +24,9 @@ if LISTED and not PARTIAL:
         priority: 1 << 32
         resources:
             accelerator=1_000_000,
-            gpu=int(any(cell["device"] == "cuda" for cells in GRID.cells.values() for cell in cells)),  # to be probed
+            gpu=int(CATALOGUE.any_cell_on("cuda")),  # to be probed
         params:
-            definition=lambda wildcards: definition_of(wildcards.environment),
+            definition=lambda wildcards: CATALOGUE.definition(wildcards.environment),
         shell:
             f"{PYTHON}"
             " {input.script:q} --definition {params.definition:q} --folder {output.folder:q} --out {output.record:q}"

@@ -152,6 +152,10 @@ def run_study(study: Path, cells: int) -> dict[str, Cost]:
     """The cost of every step when all is measured."""
     costs = {}
     chosen = ("--configfile", STUDY)
+    listed = study / "results" / "studies" / "many" / "lists" / "collect_requests.json"  # which a dry run leaves out
+    listed.parent.mkdir(parents=True)
+    runs = [str(run.relative_to(study)) for run in run_files(study)]
+    listed.write_text(json.dumps({"experiments": {"many": runs}, "other_stacks": []}))
     _, text = snakemake(study, "-n", "-p", "--quiet", "host", *chosen)
     (study / "results" / "studies" / "many" / "logs").mkdir(parents=True)
     for rule, command in re.findall(r"^rule (\w+):$.*?^Shell command: (.*?)$", text, re.MULTILINE | re.DOTALL):
@@ -177,6 +181,7 @@ def plan_study(study: Path, cells: int) -> dict[str, Cost]:
     """The cost of planning a study of which nothing is measured."""
     study.mkdir()
     make_study(study, cells)
+    cost(study, sys.executable, "scripts/probe_devices.py")
     costs = {"planned": snakemake(study, "-n", "--configfile", STUDY)[0]}
     asked = run_files(study)[0]
     costs["one_cell"], text = snakemake(study, "-n", "--configfile", STUDY, "--", str(asked.relative_to(study)))

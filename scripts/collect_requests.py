@@ -10,7 +10,7 @@ from speedbump.analyse.environments import describe_environments
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs, with_fault
 from speedbump.grid.environments import read_made
-from speedbump.grid.suggestion import suggest_next
+from speedbump.plan.next_study import suggest_next
 from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from speedbump.grid.suggestion import DEFAULT
+from speedbump.plan.next_study import DEFAULT
 from speedbump.report.closing import closing_lines
 from speedbump.tables import TableError
 

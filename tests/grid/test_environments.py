@@ -1,6 +1,7 @@
 """Environments of listed stacks: one for each combination of versions, made again only when its definition changes."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_a_device_that_failed_is_asked_again_where_there_is_one(tmp_path, monkey
         questions.append(interpreter)
         return {"cpu": devices["cpu"], "cuda": {"computes": cuda, "present": True, "why": "again"}}
 
-    probe_again([one], probe, said.append)
+    probe_again([one], probe, said.append, Path.write_text)
     assert questions == [str(python)] * asked
     assert read_made(one.record).computes == {"cpu": True, "cuda": asked and cuda}
     assert (one.record.read_text() == before) is not (asked and cuda)

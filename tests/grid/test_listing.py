@@ -11,9 +11,9 @@ import pytest
 from speedbump.grid.devices import DevicesError, devices_file, recall_devices
 from speedbump.grid.listing import is_hidden, visible
 from speedbump.grid.models import load_models
-from speedbump.grid.refined import check_plans, runs_of_other_stacks
 from speedbump.grid.study import namesakes
-from speedbump.grid.upgrade import _earlier_stacks
+from speedbump.plan.refinement_plan import check_plans, runs_of_other_stacks
+from speedbump.plan.upgrade_check import _earlier_stacks
 
 ROOT = Path(__file__).parents[2]
 APPLE_DOUBLE = bytes.fromhex("00051607 00020000") + b"Mac OS X        " + b"\xff\x00" * 2000
@@ -76,7 +76,7 @@ def test_plans_stacks_and_probes(tmp_path, monkeypatch):
     known.write_text("{}")
     litter(tmp_path / "results")
     with pytest.raises(DevicesError, match=r"that mac has: one$"):
-        recall_devices(devices_file("mac", "two"), None, print)
+        recall_devices(devices_file("mac", "two"), None, print, lambda file, text: None)
 
 
 def test_nothing_else_lists_a_folder():

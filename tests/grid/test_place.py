@@ -14,6 +14,11 @@ def computes(**devices):
     return {name: {"computes": works, "present": there} for name, (works, there) in devices.items()}
 
 
+def write(file, text):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
 def test_the_probes_answer_is_asked_for_once(tmp_path):
     asked = []
 
@@ -23,7 +28,7 @@ def test_the_probes_answer_is_asked_for_once(tmp_path):
 
     file = tmp_path / "machines" / "m" / "s.json"
     for _ in range(3):
-        assert recall_devices(file, probe, lambda line: None) == {"cpu": True, "mps": False, "cuda": False}
+        assert recall_devices(file, probe, lambda line: None, write) == {"cpu": True, "mps": False, "cuda": False}
     assert len(asked) == 1
 
 
@@ -31,9 +36,9 @@ def test_a_device_that_is_there_and_fails_is_tried_again_and_said(tmp_path):
     answers = [computes(cpu=(True, True), mps=(False, True)), computes(cpu=(True, True), mps=(True, True))]
     said = []
     file = tmp_path / "s.json"
-    assert recall_devices(file, lambda: answers.pop(0), said.append)["mps"] is False
+    assert recall_devices(file, lambda: answers.pop(0), said.append, write)["mps"] is False
     assert said[-1].startswith("mps is there but does not compute")
-    assert recall_devices(file, lambda: answers.pop(0), said.append)["mps"] is True
+    assert recall_devices(file, lambda: answers.pop(0), said.append, write)["mps"] is True
     assert answers == []
 
 
@@ -41,7 +46,7 @@ def test_a_device_that_is_there_and_fails_is_tried_again_and_said(tmp_path):
 def test_a_broken_answer_is_asked_for_again(tmp_path, content):
     file = tmp_path / "s.json"
     file.write_text(content)
-    assert recall_devices(file, lambda: computes(cpu=(True, True)), lambda line: None) == {"cpu": True}
+    assert recall_devices(file, lambda: computes(cpu=(True, True)), lambda line: None, write) == {"cpu": True}
     assert json.loads(file.read_text())["cpu"]["computes"] is True
 
 
@@ -129,13 +134,13 @@ def test_a_declared_machine_that_nobody_asked_is_refused_and_never_probed_here(t
     file.parent.mkdir()
     missing = r"s\.json: missing or broken; run python scripts/probe_devices.py on a node that measures"
     with pytest.raises(DevicesError, match=f"{missing}$"):
-        recall_devices(file, None, lambda line: None)
+        recall_devices(file, None, lambda line: None, write)
     (tmp_path / "n").mkdir()
     (tmp_path / "n" / "s.json").write_text("{}")
     with pytest.raises(DevicesError, match=f"{missing}, or give .* machine= one that is known: n$"):
-        recall_devices(file, None, lambda line: None)
+        recall_devices(file, None, lambda line: None, write)
     (file.parent / "other.json").write_text("{}")
     with pytest.raises(DevicesError, match=f"{missing}, or give .* stack= one that m has: other"):
-        recall_devices(file, None, lambda line: None)
+        recall_devices(file, None, lambda line: None, write)
     file.write_text(json.dumps(computes(cpu=(True, True), cuda=(False, True))))
-    assert recall_devices(file, None, lambda line: None) == {"cpu": True, "cuda": False}
+    assert recall_devices(file, None, lambda line: None, write) == {"cpu": True, "cuda": False}

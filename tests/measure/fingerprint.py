@@ -9,6 +9,7 @@ import ast
 import hashlib
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,21 +19,52 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 from speedbump.grid.protocol import PROTOCOL  # noqa: E402  (the path must come first)
 
-MODULES = tuple(
-    f"speedbump/measure/{name}.py"
-    for name in (
-        *("accelerator", "cache", "decode", "generation", "instrument", "memory", "mps", "network", "plan"),
-        *("prompt", "sentinel", "served", "server", "session", "worker"),
-    )
-)
-"""What runs while a cell is measured, or decides what does. The supervisor's side only watches and writes."""
+PROGRAMS = ("worker.py", "server.py")
+"""What is started to measure. The supervisor's side only watches and writes."""
 
 
-def fingerprint() -> str:
-    """16 hex digits over the modules' syntax trees."""
+def measuring_modules(scripts: Path = ROOT / "scripts") -> list[Path]:
+    """What runs while a cell is measured, or decides what does: the programs, and all that they may import."""
+    return closure([scripts / "speedbump" / "measure" / program for program in PROGRAMS], scripts)
+
+
+def closure(files: Iterable[Path], scripts: Path = ROOT / "scripts") -> list[Path]:
+    """The files and all modules of the package that they import, anywhere in them, in order."""
+    found: set[Path] = set()
+    waiting = list(files)
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += (module for name in imports(file) if (module := _file_of(name, scripts)))
+    return sorted(found)
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Names of the modules that a file imports, and of what it takes from them, which may be modules too."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, f"{file}: a relative import, which this does not follow"
+            assert not node.level, f"{file}: a relative import, which this does not follow"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _file_of(name: str, scripts: Path) -> Path | None:
+    """The file of a module of the package; None for other names. The package's own holds its version alone."""
+    place = scripts.joinpath(*name.split("."))
+    files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+    return next((file for file in files if name.startswith("speedbump.") and file.exists()), None)
+
+
+def fingerprint(scripts: Path = ROOT / "scripts") -> str:
+    """16 hex digits over the syntax trees of the measuring modules."""
     digest = hashlib.sha256()
-    for name in MODULES:
-        digest.update(name.encode() + without_docstrings((ROOT / "scripts" / name).read_text()).encode())
+    for file in measuring_modules(scripts):
+        name = file.relative_to(scripts).as_posix()
+        digest.update(name.encode() + without_docstrings(file.read_text()).encode())
     return digest.hexdigest()[:16]
 
 

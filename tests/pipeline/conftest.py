@@ -76,6 +76,11 @@ class Project:
     def runs(self) -> list[Path]:
         return sorted(self.root.glob("results/runs/*/*/*.parquet"))
 
+    def tree(self) -> dict[Path, tuple[int, bytes]]:
+        """Time and content of every file, but for Snakemake's own memory and Python's."""
+        files = (file for file in self.root.rglob("*") if not {".snakemake", "__pycache__"} & set(file.parts))
+        return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in files if file.is_file()}
+
     def copy(self, target: Path) -> "Project":
         shutil.copytree(self.root, target, copy_function=shutil.copy2)
         return Project(target)

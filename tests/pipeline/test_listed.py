@@ -47,8 +47,10 @@ def two_builds(fresh):
 
 
 def test_a_build_without_a_device_is_said_and_its_cells_are_not_counted(two_builds):
+    before = two_builds.tree()
     outcome = two_builds.run("--dry-run", study=STUDY)
     assert outcome.status == 0, outcome.text
+    assert two_builds.tree() == before, "a dry run writes nothing"
     lines = outcome.text.splitlines()
     left_out = "scan: no cuda that computes here; its cells are left out"
     assert [line for line in lines if left_out in line] == [

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 import yaml
 
-from speedbump.grid.around import place_around
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
+from speedbump.plan.regime_anchor import place_around
 from speedbump.tables import HYPOTHESES, MITIGATIONS, PREDICTIONS, read_table
 
 from .conftest import ROOT, make_project

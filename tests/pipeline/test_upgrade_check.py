@@ -63,7 +63,9 @@ def test_a_few_cells_tell_what_became_of_the_regime(studied, tmp_path, simulated
 
 
 def test_the_cost_is_said_before_it_starts(studied):
+    before = studied.tree()
     outcome = studied.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY)
+    assert studied.tree() == before, "a dry run writes nothing"
     assert f"the check: {DECIDING} cells, 0 done, about 9 s left" in outcome.text
     cells = len(set(measured(studied)))
     assert f"the full run: {cells} cells, 0 done, about {cells} s left" in outcome.text
@@ -108,12 +110,20 @@ def test_a_check_after_the_full_run_joins_it_and_undoes_nothing(studied, tmp_pat
     assert run(project, NEW, slow="101-163").jobs == {}
 
 
+def fail_check(project):
+    """A check none of whose cells could be measured: what it asked for is planned, and that is all."""
+    outcome = run(project, NEW, check=True, slow="broken")
+    assert outcome.status != 0
+    assert outcome.jobs["measure_cell"] == DECIDING
+    assert not any(NEW in str(file) for file in project.runs)
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, tmp_path, asked):
-    """Also where a check was looked at and not run: refinement then measures what it had asked for."""
+    """Also where a check failed: refinement then measures what it had asked for."""
     project = studied.copy(tmp_path / "project")
     if asked:
-        assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
+        fail_check(project)
     outcome = run(project, NEW)
     assert outcome.status == 0, outcome.text
     assert outcome.jobs["plan_refinement"] > 1
@@ -128,7 +138,7 @@ def test_a_refined_study_is_measured_after_an_upgrade_without_a_check(studied, t
 
 def test_a_cell_that_only_a_check_asked_for_is_not_counted_by_the_full_run(studied, tmp_path):
     project = studied.copy(tmp_path / "project")
-    assert project.run("-n", "--config", f"stack={NEW}", "check=true", study=STUDY).status == 0
+    fail_check(project)
     (plan,) = project.root.glob(f"results/studies/regime/plans/*/{NEW}/scan/0.json")
     assert json.loads(plan.read_text())["cells"]
     (scanned,) = (file for file in project.runs if file.name in measured(project)[:1])

@@ -11,7 +11,7 @@ from bench.mechanisms.world import GB, Passed, Process, World
 from speedbump.analyse.regimes import find_regimes
 from speedbump.grid.axes import REST
 from speedbump.grid.cells import Cell, axes_of, cell_id, series_id
-from speedbump.grid.known import KnownRegime, deciding_budgets
+from speedbump.plan.known_regimes import KnownRegime, deciding_budgets
 from speedbump.tables import MEMORY_SAMPLES, REQUESTS
 
 STACK = "simulated-1.0_torch-0.0.0_transformers-0.0.0"

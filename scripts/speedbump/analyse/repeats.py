@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from speedbump.grid.suggestion import run_command
+from speedbump.plan.next_study import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
 LASTING = ("ok", "unsupported", "beyond_memory")

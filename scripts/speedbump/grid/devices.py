@@ -20,8 +20,10 @@ def devices_file(machine: str, stack: str) -> Path:
     return Path("results", "machines", machine, f"{stack}.json")
 
 
-def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[[str], None]) -> dict[str, bool]:
-    """For cpu, mps and cuda whether it computes. The answer is kept in ``file``.
+def recall_devices(
+    file: Path, probe: Callable[[], Found] | None, say: Callable[[str], None], keep: Callable[[Path, str], None]
+) -> dict[str, bool]:
+    """For cpu, mps and cuda whether it computes. A new answer is given to ``keep``, as the text of ``file``.
 
     A device that is there and failed is probed again at the next start, since that may have been
     a passing fault: a driver not yet loaded, memory all taken. One on which the probe crashed is not.
@@ -35,19 +37,22 @@ def recall_devices(file: Path, probe: Callable[[], Found] | None, say: Callable[
     elif found is None or any(map(may_recover, found.values())):
         say("looking for devices that compute")
         found = probe()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        keep(file, json.dumps(found, indent=1, sort_keys=True) + "\n")
     for device, entry in found.items():
         if has_failed(entry):
             say(f"{device} is there but does not compute: {entry.get('why') or 'no reason given'}")
             if not may_recover(entry):
                 say(f"{device} is not tried again; to try it: python scripts/probe_devices.py")
-    return known_devices(file)
+    return _computing(found)
 
 
 def known_devices(file: Path) -> dict[str, bool]:
     """The remembered answer; empty without one."""
-    return {device: bool(entry["computes"]) for device, entry in (_read(file) or {}).items()}
+    return _computing(_read(file) or {})
+
+
+def _computing(found: Found) -> dict[str, bool]:
+    return {device: bool(entry["computes"]) for device, entry in found.items()}
 
 
 def has_failed(entry: dict[str, Any]) -> bool:

@@ -142,19 +142,26 @@ def read_made(record: Path) -> Made | None:
         return None
 
 
-def usable(definitions: list[Definition]) -> Iterator[tuple[Definition, Made]]:
-    """Those that are made and did not fail, each stack once."""
+def usable(
+    definitions: list[Definition], read: Callable[[Path], Made | None] = read_made
+) -> Iterator[tuple[Definition, Made]]:
+    """Those that are made and did not fail, each stack once. ``read``: finds what came of one by its record."""
     stacks = set()
     for definition in definitions:
-        made = read_made(definition.record)
+        made = read(definition.record)
         if made and not made.failed and made.stack not in stacks:
             stacks.add(made.stack)
             yield definition, made
 
 
-def probe_again(definitions: list[Definition], probe: Callable[[str], Found], say: Callable[[str], None]) -> None:
+def probe_again(
+    definitions: list[Definition],
+    probe: Callable[[str], Found],
+    say: Callable[[str], None],
+    keep: Callable[[Path, str], None],
+) -> None:
     """Ask again for devices that are there but failed when their environment was made: that may have been a passing
-    fault. A record is written only when the answer has changed, since reports are made from it.
+    fault. ``keep`` is given a record only when the answer has changed, since reports are made from it.
 
     probe: by an interpreter.
     """
@@ -164,7 +171,7 @@ def probe_again(definitions: list[Definition], probe: Callable[[str], Found], sa
         say(f"{made.title}: looking for devices that compute")
         again = made.model_copy(update={"devices": probe(made.python)})
         if again.computes != made.computes:
-            definition.record.write_text(again.model_dump_json(indent=1) + "\n")
+            keep(definition.record, again.model_dump_json(indent=1) + "\n")
         for device, entry in again.devices.items():
             if has_failed(entry):
                 why = entry.get("why") or "no reason given"

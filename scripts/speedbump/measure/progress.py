@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from speedbump.grid.estimate import in_words
-from speedbump.grid.work import existing
+from speedbump.plan.worklist import existing
 
 VARIABLE = "SPEEDBUMP_PROGRESS"
 """Names a JSON file: a list of {"file": path of a run, "estimate_s": seconds}, one for every cell of the study."""

@@ -1,11 +1,13 @@
 """What the command line says when the report is built."""
 
 import json
+import shlex
 from pathlib import Path
 
 from speedbump.analyse.repeats import repeat_command, runs_to_repeat
 from speedbump.grid.estimate import in_words
-from speedbump.grid.suggestion import run_command
+from speedbump.plan.location import code_folder, find_file
+from speedbump.plan.next_study import run_command
 from speedbump.tables import FAULTS, read_table
 
 MOST_NAMED = 5
@@ -27,14 +29,19 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
         if len(again) <= MOST_NAMED:
             lines.append(count + repeat_command(again, configfile))
         else:
-            lines.append(f"{count}{repeat_command([], configfile)} $(python scripts/list_repeats.py {folder})")
+            lines.append(f"{count}{repeat_command([], configfile)} {_listed_by_script(folder)}")
     faults = read_table(folder / "faults.parquet", FAULTS)
     lines += [f"refused bundle: {message}" for message in faults.filter(problem="refused bundle")["message"]]
     for file, message in faults.filter(problem="no environment").select("file", "message").iter_rows():
         lines.append(f"no environment of {message}; to try again: {repeat_command([file], configfile)}")
     if study["next_command"]:
-        lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {study['next_command']}")
+        lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {run_command(find_file(study['suggests']))}")
     return [*lines, f"report: {folder / 'site' / 'index.html'}"]
+
+
+def _listed_by_script(folder: Path) -> str:
+    """The shell's words for the runs worth measuring again, where they are too many to name."""
+    return f"$(python {shlex.join([str(code_folder() / 'scripts/list_repeats.py'), str(folder)])})"
 
 
 def _check_lines(folder: Path, configfile: str) -> list[str]:
@@ -47,5 +54,5 @@ def _check_lines(folder: Path, configfile: str) -> list[str]:
     if again:
         count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
         command = run_command(configfile, "--config", "check=true", "-R")
-        lines.append(f"{count}{command} $(python scripts/list_repeats.py {folder})")
+        lines.append(f"{count}{command} {_listed_by_script(folder)}")
     return [*lines, f"the full run, which takes up what was measured: {run_command(configfile)}"]

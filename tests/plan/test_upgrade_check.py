@@ -8,9 +8,9 @@ import pytest
 from speedbump.grid.cells import canonical, cell_id, series_id
 from speedbump.grid.estimate import in_words
 from speedbump.grid.models import load_models
-from speedbump.grid.refined import planned_cells
 from speedbump.grid.study import Study, StudyError
-from speedbump.grid.upgrade import choose_check, describe_check, write_check
+from speedbump.plan.refinement_plan import planned_cells
+from speedbump.plan.upgrade_check import choose_check, describe_check, keep_check
 from speedbump.tables import REQUESTS, write_table
 
 OLD, NEW = "debian-12_torch-2.7.0_transformers-4.57.6", "debian-12_torch-2.13.0_transformers-4.57.6"
@@ -104,7 +104,11 @@ def test_what_it_costs_is_what_the_same_cells_took(upgraded):
 def test_its_cells_are_kept_as_a_plan_that_reads_back(upgraded):
     _, _, plans = upgraded
     check = choose_check(STUDY, GRID, *upgraded, NEW)
-    write_check(check, plans, "m", NEW, GRID)
+    kept = {}
+    keep_check(check, plans, "m", NEW, GRID, kept.__setitem__)
+    ((plan, text),) = kept.items()
+    plan.parent.mkdir(parents=True)
+    plan.write_text(text)
     known = {cell_id(one) for one in planned_cells(GRID["scan"], plans, "m", NEW, "scan")}
     assert known == {cell_id(one) for one in [*GRID["scan"], *check.cells["scan"]]}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from speedbump.grid.axes import DEFAULTS, NOT_IN_SERIES, unplain_axes
-from speedbump.grid.known import N_NORMAL, KnownSeries, deciding_budgets, read_known
 from speedbump.grid.study import Around, Axes, Experiment, Study, StudyError, named_axes
+from speedbump.plan.known_regimes import N_NORMAL, KnownSeries, deciding_budgets, read_known
 
 GRID = 16
 """Tokens between the budgets from which normal and inner ones are chosen."""

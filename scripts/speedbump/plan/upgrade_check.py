@@ -1,18 +1,18 @@
 """The quick look after an upgrade: the cells that decide whether the slow regimes of an earlier stack have moved."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from speedbump.grid.cells import Cell, cell_id, series_id
 from speedbump.grid.estimate import estimate_s, in_words, measured_scale, read_records
-from speedbump.grid.known import KnownSeries, deciding_budgets, read_known
 from speedbump.grid.listing import visible
 from speedbump.grid.models import Model
-from speedbump.grid.refined import PLANNED, planned_cells
 from speedbump.grid.stack import stack_order
 from speedbump.grid.study import Protocol, Study, StudyError
+from speedbump.plan.known_regimes import KnownSeries, deciding_budgets, read_known
+from speedbump.plan.refinement_plan import PLANNED, planned_cells
 
 ROUND = 0
 """Number of the plan that keeps a check's cells, before refinement's: the full run takes up what it measured."""
@@ -119,8 +119,15 @@ def _title(cell: Cell) -> str:
     return f"{cell['model']} on {cell['device']}"
 
 
-def write_check(check: Check, plans: Path, machine: str, stack: str, grid: Mapping[str, list[Cell]]) -> None:
-    """Keep the check's cells that no scan has, as plans of ROUND."""
+def keep_check(
+    check: Check,
+    plans: Path,
+    machine: str,
+    stack: str,
+    grid: Mapping[str, list[Cell]],
+    keep: Callable[[Path, str], None],
+) -> None:
+    """Give ``keep`` the check's cells that no scan has, as plans of ROUND."""
     for name, cells in check.cells.items():
         scan = {cell_id(cell) for cell in grid[name]}
         added = [cell for cell in cells if cell_id(cell) not in scan]
@@ -130,8 +137,7 @@ def write_check(check: Check, plans: Path, machine: str, stack: str, grid: Mappi
                 {"series": series_id(cell, machine, stack), **{key: cell[key] for key in PLANNED if key in cell}}
                 for cell in added
             ]
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"round": ROUND, "cells": entries}, indent=2) + "\n")
+            keep(file, json.dumps({"round": ROUND, "cells": entries}, indent=2) + "\n")
 
 
 def describe_check(check: Check, runs: Path, stack: str, models: Mapping[str, Model]) -> list[str]:

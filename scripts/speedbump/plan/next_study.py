@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from speedbump.grid.around import place_around
 from speedbump.grid.cells import Cell, canonical, cell_id
 from speedbump.grid.devices import known_devices
 from speedbump.grid.estimate import estimate_s, measured_scale
@@ -16,18 +15,27 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import Model, ModelError, load_models
 from speedbump.grid.room import Room, memory_of
 from speedbump.grid.study import StudyError, read_study
+from speedbump.plan.location import code_folder, find_file, with_found_files
+from speedbump.plan.regime_anchor import place_around
 
 DEFAULT = "config/config.yaml"
 
 
 def choice_of(configfile: str) -> list[str]:
     """Words that choose a study on Snakemake's command line; none for the default."""
-    return [] if configfile == DEFAULT else ["--configfile", configfile]
+    return [] if configfile in (DEFAULT, find_file(DEFAULT)) else ["--configfile", configfile]
 
 
 def run_command(configfile: str, *options: str) -> str:
-    """The line that runs a study."""
-    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile), *options])
+    """The line that runs a study from the working directory."""
+    code = code_folder()
+    snakefile = [] if code == Path() else ["-s", str(code / "Snakefile")]
+    return shlex.join(["snakemake", *snakefile, "--cores", "1", *choice_of(configfile), *options])
+
+
+def published_command(configfile: str) -> str:
+    """The line that runs a study beside the code: reports say no other, since it would name a folder of their user."""
+    return shlex.join(["snakemake", "--cores", "1", *choice_of(configfile)])
 
 
 def partial_report(configfile: str) -> str:
@@ -57,14 +65,14 @@ def suggest_next(file: str | None, records: Iterable[Mapping[str, Any]], devices
     left = [estimate_s(cell, models[cell["model"]], scale) for cell in waiting.values()]
     if not left:
         return nothing
-    return {"next_command": run_command(file), "next_hours": round(sum(left) / 3600, 2)}
+    return {"next_command": published_command(file), "next_hours": round(sum(left) / 3600, 2)}
 
 
 def _cells_of(file: str, devices: Path) -> tuple[list[Cell], Mapping[str, Model]]:
-    content = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    content = yaml.safe_load(Path(find_file(file)).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise StudyError(f"{file}: is not a study")
-    study, _ = place_around(read_study(content, file), file, devices.parent.name, devices.stem)
+    study, _ = place_around(with_found_files(read_study(content, file)), file, devices.parent.name, devices.stem)
     models = load_models(Path(study.models))
     machine = devices.parent.name
     room = Room(memory_of(machine), Path("results", "runs", machine), study.limits.beyond_memory)

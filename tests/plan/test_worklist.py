@@ -6,13 +6,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from speedbump.grid import work
 from speedbump.grid.cells import canonical, cell_id
 from speedbump.grid.estimate import START_S, estimate_s, guess_s, in_words, measured_scale, read_records
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
-from speedbump.grid.work import describe_work, existing, memory_warnings, survey_runs, write_work
+from speedbump.plan import worklist
+from speedbump.plan.worklist import describe_work, existing, memory_warnings, survey_runs, write_work
 from speedbump.tables import REQUESTS, write_table
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def test_no_list_is_written_when_nothing_is_left(tmp_path):
 
 
 def test_the_speed_is_read_from_a_bounded_sample_of_each_device(tmp_path, monkeypatch):
-    monkeypatch.setattr(work, "SAMPLE", 2)
+    monkeypatch.setattr(worklist, "SAMPLE", 2)
     scan = [*cells(n_gen="128-512+128"), *cells(device="mps", n_gen="128-512+128")]
     for cell in scan[1:]:
         measure(tmp_path, cell, 3 * guess_s(cell, MODELS["gpt2-medium"]))
@@ -122,7 +122,7 @@ def test_the_speed_is_read_from_a_bounded_sample_of_each_device(tmp_path, monkey
         read.extend(files)
         return read_records(read)
 
-    monkeypatch.setattr(work, "read_records", noted)
+    monkeypatch.setattr(worklist, "read_records", noted)
     survey = survey_runs([str(tmp_path / f"{cell_id(cell)}.parquet") for cell in scan], MODELS)
     assert survey.scale == pytest.approx({"cpu": 3.0, "mps": 3.0})
     assert sorted(file.name.split(".")[1] for file in read) == ["cpu", "cpu", "mps", "mps"]

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedbump.grid.around import GRID, around_in_words, place_around
 from speedbump.grid.axes import DEFAULTS
 from speedbump.grid.cells import cell_id
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.order import measuring_order
 from speedbump.grid.study import StudyError, read_study
+from speedbump.plan.regime_anchor import GRID, around_in_words, place_around
 
 ROOT = Path(__file__).parents[2]
 MODELS = load_models(ROOT / "tests" / "models")

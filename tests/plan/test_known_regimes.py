@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedbump.grid.known import KnownRegime, deciding_budgets, read_known
 from speedbump.grid.study import StudyError
+from speedbump.plan.known_regimes import KnownRegime, deciding_budgets, read_known
 
 
 def regime(onset_low, onset_high, recovery_low, recovery_high, worst=None):
@@ -92,7 +92,7 @@ def test_few_of_them_and_the_edges_always(budgets, onset, width, n_normal):
 
 
 def test_reading_needs_no_polars():
-    code = "import sys; import speedbump.grid.known; print('polars' in sys.modules)"
+    code = "import sys; import speedbump.plan.known_regimes; print('polars' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "scripts"}
     )

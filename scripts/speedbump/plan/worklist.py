@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from speedbump.grid.around import Centre
 from speedbump.grid.cells import Cell, canonical
 from speedbump.grid.estimate import SLOW_FACTOR, cell_need, estimate_s, in_words, measured_scale, read_records
 from speedbump.grid.models import Model
 from speedbump.grid.room import longest
 from speedbump.grid.study import Study
+from speedbump.plan.regime_anchor import Centre
 
 SAMPLE = 200
 """Runs of a device from which its speed is known well enough: their median ratio to the guess."""
