@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def _best_known(files: Iterable[str]) -> pl.DataFrame:
-    """The best that the sentinels took in any study, on the machines and stacks that these runs are of; for with_best."""
+    """The best that the sentinels took in any study, on the machines and stacks that these runs are of."""
     rows = []
     for folder in {Path(file).parent: None for file in files}:
         for device, best in find_best(folder, PROTOCOL).items():

@@ -6,8 +6,9 @@ Every run's times are noted in a small file beside the runs, so that of thousand
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ SENTINELS = ("sentinel", "host_sentinel")
 _RUN = re.compile(r".+\.[0-9a-f]{12}\.parquet")
 """What a run's file is called; that of an instrument beside it has a word between."""
 
+_AT_ONCE = 1000
+Stamp = list[int]
+"""Time of the last change, in nanoseconds, and bytes."""
 Note = dict[str, Any]
 """Of a run: ``stamp``, which changes with the file; ``device``, ``protocol``, and the least that each sentinel took,
 by its name. A file that could not be read has its stamp alone.
@@ -48,7 +52,7 @@ def _up_to_date(folder: Path) -> Mapping[str, Note]:
     known = _read_notes(folder / NOTES)
     stamps = dict(_stamps(folder))
     notes = {name: known[name] for name, stamp in stamps.items() if known.get(name, {}).get("stamp") == stamp}
-    fresh = {name: _note(folder / name, stamp) for name, stamp in stamps.items() if name not in notes}
+    fresh = _note_all({folder / name: stamp for name, stamp in stamps.items() if name not in notes})
     notes |= fresh
     if fresh or len(notes) != len(known):
         half = folder / f".{NOTES}.{os.getpid()}.tmp"
@@ -76,7 +80,7 @@ def _is_note(note: Any) -> bool:
     )
 
 
-def _stamps(folder: Path) -> Iterator[tuple[str, list[int]]]:
+def _stamps(folder: Path) -> Iterator[tuple[str, Stamp]]:
     """Every run's name and stamp, by one look into the folder."""
     if not folder.is_dir():
         return
@@ -86,18 +90,47 @@ def _stamps(folder: Path) -> Iterator[tuple[str, list[int]]]:
             yield entry.name, [status.st_mtime_ns, status.st_size]
 
 
-def _note(file: Path, stamp: list[int]) -> Note:
-    """What one run says. Its first row is enough: a cell's sentinels run once."""
-    columns = {f"{name}_{when}_s" for name in SENTINELS for when in ("before", "after")}
+def _note_all(files: Mapping[Path, Stamp]) -> dict[str, Note]:
+    """What runs say. Together, which takes a third of the time; where one cannot be read so, each by itself."""
+    notes: dict[str, Note] = {}
+    waiting = iter(files)
+    while batch := list(islice(waiting, _AT_ONCE)):
+        try:
+            times = _times(batch)
+        except (OSError, pl.exceptions.PolarsError):
+            times = {str(file): found for file in batch for found in _times_of_one(file)}
+        for file in batch:
+            notes[file.name] = {"stamp": files[file], **_cell_of(file), **times.get(str(file), {})}
+    return notes
+
+
+def _times_of_one(file: Path) -> Iterator[dict[str, float]]:
+    with suppress(OSError, pl.exceptions.PolarsError):
+        yield from _times([file]).values()
+
+
+def _times(files: Sequence[Path]) -> dict[str, dict[str, float]]:
+    """By file: the least that each sentinel took that ran. Raises OSError or PolarsError where one cannot be read."""
+    own = {name: [f"{name}_{when}_s" for when in ("before", "after")] for name in SENTINELS}
+    rows = pl.scan_parquet(
+        list(files),
+        glob=False,
+        include_file_paths="file",
+        schema=dict.fromkeys((column for columns in own.values() for column in columns), pl.Float64),
+        missing_columns="insert",
+        extra_columns="ignore",
+    )
+    least = rows.group_by("file").agg(pl.min_horizontal(pl.col(of).min()).alias(name) for name, of in own.items())
+    return {
+        file: {name: time for name, time in zip(SENTINELS, times, strict=True) if time and time > 0}
+        for file, *times in least.select("file", *SENTINELS).collect().iter_rows()
+    }
+
+
+def _cell_of(file: Path) -> Note:
+    """The run's device and protocol; empty where its record does not say."""
     try:
         record = json.loads(read_metadata(file).get("speedbump", "null"))
-        there = [name for name in pl.read_parquet_schema(file) if name in columns]
-        row = pl.read_parquet(file, columns=there, n_rows=1).to_dicts()[0]
-        note = {"stamp": stamp, "device": str(record["cell"]["device"]), "protocol": record["protocol"]}
-    except (TableError, OSError, pl.exceptions.PolarsError, ValueError, LookupError, TypeError):
-        return {"stamp": stamp}
-    for name in SENTINELS:
-        times = [row[column] for column in row if column in (f"{name}_before_s", f"{name}_after_s")]
-        if usable := [time for time in times if time and time > 0]:
-            note[name] = min(usable)
-    return note
+        return {"device": str(record["cell"]["device"]), "protocol": record["protocol"]}
+    except (TableError, ValueError, LookupError, TypeError):
+        return {}
