@@ -230,7 +230,7 @@ BUDGETS = Table(
         _s("state", "normal, slow, or unclear"),
         _b("unstable", "repeats sit in both states"),
         _f("detectable", "smallest slow-down that could have been seen here"),
-        _b("disturbed", "measured only while the machine was busy: set aside, and judged by nothing", late=True),
+        _b("disturbed", "measured only while the machine was busy: no comparison rests on it", late=True),
     ),
 )
 

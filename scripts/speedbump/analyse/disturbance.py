@@ -91,9 +91,9 @@ def why_busy(curve: Curve) -> str:
     return f"{text} ({load.reason})" if load.reason else text
 
 
-def times(factor: float) -> str:
-    """``12`` or ``1.6``."""
-    return f"{factor:.0f}" if factor >= 9.5 else f"{factor:.1f}"
+def times(factor: float, digits: int = 1) -> str:
+    """``12`` or, with so many digits, ``1.6``."""
+    return f"{factor:.0f}" if factor >= 9.5 else f"{factor:.{digits}f}"
 
 
 def judge_whole(anatomy: Anatomy, curve: Curve) -> Verdict:
