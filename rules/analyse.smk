@@ -30,7 +30,7 @@ rule collect_requests:
     log:
         f"{OUT}/logs/collect_requests.log",
     params:
-        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE),
+        study=lambda wildcards: describe_study(STUDY, MODELS, MACHINE, measured_stacks(), PARTIAL, CENTRE, STUDY_FILE),
         folder=lambda wildcards, output: os.path.dirname(output.study),
         runs=lambda wildcards: write_list(
             "collect_requests",

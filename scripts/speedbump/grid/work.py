@@ -115,16 +115,18 @@ def describe_study(
     stacks: Iterable[str],
     partial: bool,
     centre: Centre | None = None,
+    file: str | None = None,
 ) -> str:
     """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
 
-    centre: the regime that the study is around.
+    file: the study's own, for the lines that run it.  centre: the regime that the study is around.
     """
     around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
         {
             **around,
             "name": study.study,
+            "file": file,
             "title": study.title,
             "description": study.description,
             "protocol": study.protocol.model_dump(),

@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-from speedbump.analyse.repeats import repeat_command, runs_to_repeat
+from speedbump.analyse.repeats import PATIENCE_S, patient_line, repeat_command, repeat_line, runs_to_repeat
 from speedbump.grid.estimate import in_words
 from speedbump.grid.suggestion import run_command
 from speedbump.tables import FAULTS, read_table
-
-MOST_NAMED = 5
 
 
 def closing_lines(folder: Path, configfile: str) -> list[str]:
@@ -23,11 +21,8 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     lines = [summary["verdict"], *([summary["upgrade"]] if summary.get("upgrade") else [])]
     again = runs_to_repeat(folder)
     if again and not study["partial"]:
-        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
-        if len(again) <= MOST_NAMED:
-            lines.append(count + repeat_command(again, configfile))
-        else:
-            lines.append(f"{count}{repeat_command([], configfile)} $(python scripts/list_repeats.py {folder})")
+        busy = any(curve["busy"] for curve in summary["curves"])
+        lines.append(_again(again, configfile, folder, busy))
     faults = read_table(folder / "faults.parquet", FAULTS)
     lines += [f"refused bundle: {message}" for message in faults.filter(problem="refused bundle")["message"]]
     for file, message in faults.filter(problem="no environment").select("file", "message").iter_rows():
@@ -45,7 +40,15 @@ def _check_lines(folder: Path, configfile: str) -> list[str]:
     lines += [f"next: {curve['next']} ({curve['name']})" for curve in check["curves"] if curve["next"]]
     again = runs_to_repeat(folder)
     if again:
-        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
-        command = run_command(configfile, "--config", "check=true", "-R")
-        lines.append(f"{count}{command} $(python scripts/list_repeats.py {folder})")
+        busy = any(curve["busier"] for curve in check["curves"])
+        lines.append(_again(again, configfile, folder, busy, "check=true"))
     return [*lines, f"the full run, which takes up what was measured: {run_command(configfile)}"]
+
+
+def _again(files: list[str], configfile: str, folder: Path, busy: bool, *options: str) -> str:
+    """How to measure these runs again; where the machine was busy, each once it is quiet."""
+    count = f"{len(files)} cell{'s' * (len(files) != 1)} failed or disturbed; to measure again"
+    if busy:
+        line = patient_line(files, configfile, folder, *options)
+        return f"{count}, each once the machine is quiet or after {in_words(PATIENCE_S)}: {line}"
+    return f"{count}: {repeat_line(files, configfile, folder, *options)}"

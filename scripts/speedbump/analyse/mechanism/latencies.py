@@ -228,8 +228,8 @@ def _gained(sight: Sight, arm: Arm | None, needs: str) -> Observation:
 
 
 def _first_over_measured(sight: Sight, curve: Curve) -> dict[int, tuple[float, float]]:
-    """Log of the first request over the median of the measured ones, with its variance, by length, of fresh processes at
-    the curve's points.
+    """Log of the first request over the median of the measured ones, with its variance, by length, of fresh processes
+    at the curve's points.
     """
     rows = sight.of(curve).filter(pl.col("lifetime") == "fresh")
     log_s = pl.col("e2e_s").log()
