@@ -31,7 +31,7 @@ def is_busy(curve: Curve) -> bool:
     """Whether most of the curve was measured while the machine did something else, or all that finished."""
     quiet = ~curve.disturbed
     nothing_quiet = bool(curve.censored[quiet].all()) and not curve.censored.all()
-    return float(curve.disturbed.mean()) > MOST or nothing_quiet
+    return bool(curve.disturbed.mean() > MOST) or nothing_quiet
 
 
 def dissect_quiet(curve: Curve) -> Anatomy:
@@ -40,8 +40,10 @@ def dissect_quiet(curve: Curve) -> Anatomy:
     A load only slows down. So a disturbed length that takes no longer than CLEARLY times what the quiet ones lead to
     expect was as fast as a normal one, and stays.
     """
-    if not curve.disturbed.any() or is_busy(curve):
+    if is_busy(curve):
         return dissect(curve)
+    if not curve.disturbed.any():
+        return dissect(_without(curve, curve.disturbed))
     quiet = dissect(_without(curve, curve.disturbed))
     aside = curve.disturbed & (_excess(quiet, curve) > math.log(CLEARLY))
     return quiet if aside.sum() == curve.disturbed.sum() else dissect(_without(curve, aside))
@@ -53,6 +55,7 @@ def set_aside(anatomy: Anatomy, curve: Curve) -> Flags:
 
 
 def _without(curve: Curve, aside: Flags) -> Curve:
+    """The other lengths, with the unrest of their undisturbed processes."""
     kept = np.flatnonzero(~aside)
     return replace(
         curve,
