@@ -116,7 +116,7 @@ def measure_cell(
         "speedbump_commit": git_commit(),
         "limits": limits.model_dump(),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
-        "wall_s": time.monotonic() - begun_s - record.waited_s,
+        "wall_s": max(time.monotonic() - begun_s - record.waited_s, 0.0),
         "waited_s": record.waited_s,
         "supervisor_peak_bytes": peak_rss_bytes(),
     }

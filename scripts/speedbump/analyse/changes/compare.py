@@ -16,6 +16,7 @@ from speedbump.analyse.changes.places import SERIES_AXES, Place, pair_places, pa
 from speedbump.analyse.changes.verdict import Tested, Verdict, holm, judge_change, limits, p_values
 from speedbump.analyse.curve import QUIET_SD, Array, read_curves, without_profiles
 from speedbump.analyse.segments import dissect
+from speedbump.analyse.sentinels import with_disturbances
 from speedbump.analyse.tokens import common_tokens
 from speedbump.tables import BUDGET_CHANGES, BUSIER, REGIME_CHANGES, SERIES_CHANGES, Table
 
@@ -41,7 +42,8 @@ def compare_places(requests: pl.DataFrame) -> Changes:
     pairs = [(old, new, own) for old, new in pair_places(identities) if (own := pair_series(identities, old, new))]
     if not pairs:
         return Changes(*(table.schema.to_frame() for table in (SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES)))
-    sentinels = [_sentinels(requests, name) for name in ("sentinel", "host_sentinel")]
+    told = with_disturbances(requests)
+    sentinels = [_sentinels(told, name) for name in ("sentinel", "host_sentinel")]
     sides = {
         name: Side(dissect(curve), *(middle.get(name, UNKNOWN) for middle in sentinels))
         for name, curve in read_curves(requests)
@@ -113,7 +115,8 @@ def _slow(states: States) -> Array:
 
 
 def _sentinels(requests: pl.DataFrame, name: str) -> dict[str, Estimate]:
-    """Of every series, the middle of the log times of a fixed workload around its processes, and its variance.
+    """Of every series, the middle of the log times of a fixed workload around its undisturbed processes, or around all
+    where none was undisturbed, and its variance.
 
     Only the device's is taken off what changed: the host's is made of torch's own dispatching, which an upgrade may
     really have slowed down.
@@ -121,7 +124,8 @@ def _sentinels(requests: pl.DataFrame, name: str) -> dict[str, Estimate]:
     around = pl.mean_horizontal(pl.col(f"{name}_before_s").log(), pl.col(f"{name}_after_s").log())
     each = requests.with_columns(around.alias("log_s")).drop_nulls("log_s").unique(["series", "cell"])
     found = {}
-    for (series,), own in each.group_by("series"):
+    for (series,), every in each.group_by("series"):
+        own = quiet if not (quiet := every.filter(~pl.col("is_disturbed"))).is_empty() else every
         times = own["log_s"].to_numpy()
         middle = float(np.median(times))
         spread = max(1.4826 * float(np.median(np.abs(times - middle))), QUIET_SD / 2)
