@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from bench.requests import Run, requests_table
 from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.comparisons import compare_series
+from speedbump.analyse.refinement import plan_round
 from speedbump.analyse.regimes import find_regimes
 from speedbump.analyse.sentinels import LEVELS, with_best, with_disturbances
+from speedbump.grid.study import Refinement
 from speedbump.tables import REQUESTS, read_table
 
 CASES = Path(__file__).parent / "data" / "cases"
@@ -156,6 +158,15 @@ def test_a_quiet_machines_scatter_disturbs_nothing(logs):
     runs = [run(n, math.exp(log), sentinel_after_s=REST_S) for n, log in zip(GRID, logs, strict=True)]
     found = with_disturbances(requests_table(runs))
     assert not found["is_disturbed"].any()
+
+
+def test_refinement_repeats_what_was_set_aside_and_nothing_on_a_busy_machine():
+    settings_ = Refinement(rounds=1, processes=2)
+    for load, repeated in ((dict.fromkeys((384, 448), 5.0), [384, 448]), (dict.fromkeys(list(GRID)[1:], 5.0), [])):
+        requests = curve(load)
+        planned = plan_round(requests, find_regimes(requests), settings_, 1)
+        assert [(one.n_gen, one.process) for one in planned if one.kind == "repeat"] == [(n, 2) for n in repeated]
+        assert all("measured while the machine was busy" in one.why for one in planned if one.kind == "repeat")
 
 
 def test_a_comparison_beside_a_load_decides_nothing():

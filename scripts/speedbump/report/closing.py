@@ -21,7 +21,7 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     lines = [summary["verdict"], *([summary["upgrade"]] if summary.get("upgrade") else [])]
     again = runs_to_repeat(folder)
     if again and not study["partial"]:
-        busy = any(curve["busy"] for curve in summary["curves"])
+        busy = any(curve.get("busy") for curve in summary["curves"])
         lines.append(_again(again, configfile, folder, busy))
     faults = read_table(folder / "faults.parquet", FAULTS)
     lines += [f"refused bundle: {message}" for message in faults.filter(problem="refused bundle")["message"]]
@@ -40,7 +40,7 @@ def _check_lines(folder: Path, configfile: str) -> list[str]:
     lines += [f"next: {curve['next']} ({curve['name']})" for curve in check["curves"] if curve["next"]]
     again = runs_to_repeat(folder)
     if again:
-        busy = any(curve["busier"] for curve in check["curves"])
+        busy = any(curve.get("busier") for curve in check["curves"])
         lines.append(_again(again, configfile, folder, busy, "check=true"))
     return [*lines, f"the full run, which takes up what was measured: {run_command(configfile)}"]
 
