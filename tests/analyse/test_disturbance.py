@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 
 from bench.requests import Run, requests_table
 from speedbump.analyse.cells import summarise_cells
+from speedbump.analyse.claims.check import check_claims, read_claims
+from speedbump.analyse.claims.measured import Measured, measured_evidence
 from speedbump.analyse.comparisons import compare_series
+from speedbump.analyse.mechanism.arms import read_curves
+from speedbump.analyse.mechanism.judge import judge_study
 from speedbump.analyse.refinement import plan_round
 from speedbump.analyse.regimes import find_regimes
 from speedbump.analyse.sentinels import LEVELS, with_best, with_disturbances
 from speedbump.grid.study import Refinement
-from speedbump.tables import REQUESTS, read_table
+from speedbump.tables import MEMORY_SAMPLES, REQUESTS, read_table
 
 CASES = Path(__file__).parent / "data" / "cases"
+REFERENCE = Path(__file__).parents[2] / "config" / "reference"
 REST_S = 0.03
 GRID = range(128, 769, 64)
 KNOWN = {"sentinel_best_s": REST_S, "host_sentinel_best_s": 0.02}
@@ -176,3 +181,32 @@ def test_a_comparison_beside_a_load_decides_nothing():
     rows = compare_series(requests, found.series, found.budgets)
     assert rows.height == len(GRID)
     assert rows["disturbed"].all()
+
+
+def test_claims_and_hypotheses_decide_nothing_on_a_busy_machine():
+    paper = {"model": "gpt2-medium", "device": "mps", "instrument": "step_sync", **KNOWN}
+    requests = curve(dict.fromkeys(GRID, 4.0), **paper)
+    found, cells = find_regimes(requests), summarise_cells(requests, [])
+    measured = Measured(requests, cells, MEMORY_SAMPLES.schema.to_frame(), found.series, found.budgets, found.regimes)
+    ((_, _, evidence),) = measured_evidence(measured)
+    claims = check_claims(read_claims(REFERENCE), evidence)
+    told = {row["claim_id"]: (row["outcome"], row["why"]) for row in claims.iter_rows(named=True)}
+    assert told["C2"] == (
+        "can't tell",
+        "the machine was busy while gpt2-medium on mps (instrument step_sync) was measured",
+    )
+    assert told["C1"][0] == "can't tell"
+    assert set(claims["outcome"]) <= {"can't tell", "not measured"}
+    (reference,) = read_curves(found.series, found.budgets, found.regimes)
+    assert (reference.row["verdict"], dict(reference.points), reference.regimes) == ("undetermined", {}, ())
+
+
+def test_an_arm_beside_a_load_tells_nothing():
+    arm = [run(n, 4.0, 4.0, series="arm", between_requests="empty_cache") for n in GRID]
+    requests = requests_table([*(run(n, slow=8.0 if n == 512 else 1.0) for n in GRID), *arm])
+    found = find_regimes(requests)
+    samples = MEMORY_SAMPLES.schema.to_frame()
+    judged = judge_study(requests, samples, found.series, found.budgets, found.regimes)
+    told = judged.hypotheses.filter(observable="emptied_kept")
+    assert set(told["outcome"]) == {"not tested"}
+    assert judged.mitigations.is_empty()
