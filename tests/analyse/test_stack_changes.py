@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -27,11 +28,14 @@ from speedbump.tables import (
     CHANGE_WORDS,
     REGIME_CHANGES,
     REGIME_WORDS,
+    REQUESTS,
     SERIES_CHANGES,
     check_table,
+    read_table,
 )
 
 OLD, NEW = "linux-6_torch-2.9.0_transformers-5.0.0", "linux-6_torch-2.10.0_transformers-5.0.0"
+RECORDED = Path(__file__).parents[1] / "recorded"
 GRID = tuple(range(128, 769, 32))
 REGIME = range(384, 545)
 
@@ -361,3 +365,19 @@ def test_disturbed_cells_with_a_quiet_one_beside_them_do_not_count():
     quiet = runs(NEW, lambda n: 2.0)
     busy = [replace(run, process=2, changes=(*run.changes, ("sentinel_before_s", 0.3))) for run in quiet]
     assert changes(runs(OLD), [*quiet, *busy]).series["verdict"].item() == "slower"
+
+
+@pytest.mark.parametrize("busy_first", [True, False])
+def test_recorded_on_a_busy_machine_and_at_rest_is_no_change(busy_first):
+    """DistilGPT-2 on the same two cores, beside other processes and alone (tests/recorded/README.md)."""
+    files = [RECORDED / "busy-cpu.parquet", RECORDED / "idle-cpu.parquet"]
+    tables = [read_table(file, REQUESTS) for file in (files if busy_first else files[::-1])]
+    named = [
+        table.with_columns(stack=pl.lit(stack), series=pl.lit(stack))
+        for table, stack in zip(tables, (OLD, NEW), strict=True)
+    ]
+    found = compare_places(pl.concat(named))
+    row = found.series.row(0, named=True)
+    assert (row["verdict"], row["doubt"]) == ("can't tell", "busier")
+    assert f"while the {'older' if busy_first else 'newer'} was measured: the fixed workload took " in row["sentence"]
+    assert not found.budgets["change"].is_in(["slower", "faster"]).any()
