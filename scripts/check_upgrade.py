@@ -8,7 +8,7 @@ from pathlib import Path
 
 from speedbump.report.changes import changes_between_stacks
 from speedbump.report.study import read_study
-from speedbump.tables import TableError
+from speedbump.tables import BUSIER, TableError
 
 
 def main() -> int:
@@ -25,6 +25,7 @@ def main() -> int:
             "verdict": change.word,
             "sentence": change.sentence,
             "next": change.row["next"],
+            "busier": change.row["doubt"] == BUSIER,
         }
         for change in changes
     ]

@@ -3,13 +3,19 @@
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+
+import polars as pl
 
 from speedbump.analyse.cells import summarise_cells
 from speedbump.analyse.environments import describe_environments
 from speedbump.analyse.guests import with_bundles
 from speedbump.analyse.runs import read_runs, with_fault
+from speedbump.analyse.sentinels import with_best
 from speedbump.grid.environments import read_made
+from speedbump.grid.protocol import PROTOCOL
+from speedbump.measure.best import SENTINELS, find_best
 from speedbump.plan.next_study import suggest_next
 from speedbump.tables import CELLS, FAULTS, MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
@@ -41,10 +47,11 @@ def main() -> None:
     for file, one in made.items():
         if one.failed:
             runs = with_fault(runs, str(file), "no environment", f"{one.title}: {one.failed}")
-    write_table(runs.requests, REQUESTS, args.out / "requests.parquet")
+    requests = with_best(runs.requests, _best_known(files))
+    write_table(requests, REQUESTS, args.out / "requests.parquet")
     write_table(runs.samples, MEMORY_SAMPLES, args.out / "memory_samples.parquet")
     write_table(runs.profiles, PROFILES, args.out / "profiles.parquet")
-    write_table(summarise_cells(runs.requests, runs.records), CELLS, args.out / "cells.parquet")
+    write_table(summarise_cells(requests, runs.records), CELLS, args.out / "cells.parquet")
     write_table(runs.faults, FAULTS, args.out / "faults.parquet")
     _write_json(
         describe_environments(runs.records, args.study["machine"], made.values()), args.out / "environment.json"
@@ -55,6 +62,19 @@ def main() -> None:
     _write_json({**args.study, "runs": progress, **following}, args.out / "study.json")
     for fault in runs.faults.iter_rows(named=True):
         print(f"{fault['problem']}: {fault['message']}", file=sys.stderr)
+
+
+def _best_known(files: Iterable[str]) -> pl.DataFrame:
+    """The best that the sentinels took in any study, on the machines and stacks that these runs are of."""
+    rows = []
+    for folder in {Path(file).parent: None for file in files}:
+        for device, best in find_best(folder, PROTOCOL).items():
+            times = {f"{name}_best_s": best.get(name) for name in SENTINELS}
+            rows.append({"machine": folder.parent.name, "stack": folder.name, "device": device, **times})
+    schema = dict.fromkeys(("machine", "stack", "device"), pl.String) | {
+        f"{name}_best_s": pl.Float64 for name in SENTINELS
+    }
+    return pl.DataFrame(rows, schema=schema)
 
 
 def _write_json(content: object, file: Path) -> None:

@@ -6,11 +6,13 @@ prints the verdict of each series.
 """
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 from speedbump.analyse.csv_table import CsvError, findings_of_csv
-from speedbump.analyse.regimes import find_regimes
+from speedbump.analyse.grouping import check_series, grouped_by
+from speedbump.analyse.regimes import Findings, find_regimes
 from speedbump.analyse.wording import as_json, as_text
 from speedbump.tables import BUDGETS, REGIMES, REQUESTS, SERIES, TableError, read_table, write_table
 
@@ -18,7 +20,10 @@ CSV_HELP = """
 columns of a CSV, one row a request:        series, n_gen, e2e_s
 or one row a budget of a published table:   series, n_gen, e2e_s_mean, e2e_s_sd, n
 optional: process (repeat of the whole process), lower_bound (true: stopped, at least this slow)
-series may be left out when there is one. Exit status: 0 whatever the verdict, 2 for a file that cannot be read.
+series may be left out when there is one. n may be left out too: such a mean counts as one request, or as two beside an
+e2e_s_sd, the least that it can be. Other columns are not read, but where one has several values within a series (model,
+n_prompt) it must be named: --group makes each value a series, --ignore takes them as one.
+Exit status: 0 whatever the verdict, 2 for a file that cannot be read.
 """
 
 
@@ -30,6 +35,16 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--series", type=Path, help="where to write the verdict of every series")
     parser.add_argument("--regimes", type=Path, help="where to write the regimes")
     parser.add_argument("--budgets", type=Path, help="where to write what is known of every budget")
+    parser.add_argument(
+        "--group",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="columns that tell series apart, beside the column series",
+    )
+    parser.add_argument(
+        "--ignore", nargs="+", default=[], metavar="COLUMN", help="columns of a CSV that may differ within a series"
+    )
     parser.add_argument("--json", action="store_true", help="print as JSON")
     return parser.parse_args()
 
@@ -37,8 +52,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> int:
     args = parse_args()
     try:
-        is_csv = args.table.suffix.lower() != ".parquet"
-        findings = findings_of_csv(args.table) if is_csv else find_regimes(read_table(args.table, REQUESTS))
+        findings = find(args.table, args.group, args.ignore)
     except (CsvError, TableError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -48,9 +62,25 @@ def main() -> int:
         if path is not None:
             write_table(frame, table, path)
     if args.json:
-        print(as_json(findings))
-    elif not any(paths):
-        print(as_text(findings))
+        return show(as_json(findings))
+    return 0 if any(paths) else show(as_text(findings))
+
+
+def find(table: Path, group: list[str], ignore: list[str]) -> Findings:
+    """Raises CsvError or TableError."""
+    if table.suffix.lower() != ".parquet":
+        return findings_of_csv(table, group, ignore)
+    requests = grouped_by(read_table(table, REQUESTS), group, str(table))
+    check_series(requests, str(table))
+    return find_regimes(requests)
+
+
+def show(text: str) -> int:
+    """Print it; whoever reads may stop before the end."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

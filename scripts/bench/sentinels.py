@@ -12,8 +12,8 @@ from threading import Event, Thread
 import numpy as np
 import polars as pl
 
-from speedbump.analyse.curve import without_profiles
-from speedbump.analyse.regimes import find_regimes
+from speedbump.analyse.curve import read_curves, without_profiles
+from speedbump.analyse.segments import dissect
 from speedbump.measure.environment import SENTINEL_DRIFT
 
 BOUNDS = {"device": "sentinel", "host": "host_sentinel"}
@@ -55,7 +55,7 @@ def processes_of(requests: pl.DataFrame) -> pl.DataFrame:
     """One row a process of one budget: ``series``, ``late`` (log latency over the trend; without a trend, over others
     of its budget), the log of each sentinel's mean of before and after, and whether it was ``flagged`` as disturbed.
     """
-    trend = find_regimes(requests).budgets.select("series", "n_gen", "expected_s")
+    trend = _trend(requests)
     usual = pl.col("e2e_s").median().over("series", "n_gen")
     return (
         _of_one_budget(requests)
@@ -72,6 +72,16 @@ def processes_of(requests: pl.DataFrame) -> pl.DataFrame:
         .with_columns(late=(pl.col("e2e_s") / pl.coalesce("expected_s", usual)).log())
         .drop_nulls("late")
     )
+
+
+def _trend(requests: pl.DataFrame) -> pl.DataFrame:
+    """What every budget is expected to take, the disturbed ones too; null without a trend."""
+    rows = []
+    for series, curve in read_curves(without_profiles(requests)):
+        expectation = dissect(curve).expectation
+        expected_s = [None] * curve.n if expectation is None else np.exp(expectation.log_latency).tolist()
+        rows += [(series, int(n_gen), time) for n_gen, time in zip(curve.budget, expected_s, strict=True)]
+    return pl.DataFrame(rows, {"series": pl.String, "n_gen": pl.Int64, "expected_s": pl.Float64}, orient="row")
 
 
 def _of_one_budget(requests: pl.DataFrame) -> pl.DataFrame:

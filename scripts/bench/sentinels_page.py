@@ -5,7 +5,9 @@ from pathlib import Path
 
 from bench.sections import with_section
 from bench.sentinels import BOUNDS, LEAST, Agreement, Drift, Flags, Kind
+from speedbump.analyse.changes.busyness import BUSIER
 from speedbump.analyse.curve import QUIET_SD
+from speedbump.analyse.sentinels import LEVELS
 from speedbump.measure.environment import OTHERS_SHARE, SENTINEL_DRIFT
 
 HEAD = f"""# What the sentinels tell
@@ -16,10 +18,18 @@ operations, which the host bounds, as it can bound decoding.
 
 - *Drift*: a sentinel took {SENTINEL_DRIFT:g} times as long after the cell as before, or the reverse. The pipeline flags
   such a cell.
-- *Level*: its mean of before and after lies as far from the middle of the quiet cells. The pipeline flags no cell for
-  that; a series whose processes differ so is called undetermined, "the machine was busy", where it has no regime.
+- *Level*: its mean of before and after lies as far from the middle of the quiet cells. The pipeline compares the time
+  before a cell with the best that the sentinel ever took on this machine, stack and device, in any study:
+  {LEVELS["sentinel"]:g} times that disturb the cell, of the host's {LEVELS["host_sentinel"]:g} times.
 - *Others*: other processes used more than {OTHERS_SHARE:.0%} of the cores, as far as the system reports them. The
   pipeline flags such a cell.
+
+Of a curve most of whose lengths were disturbed nothing is called: it is *undetermined, the machine was busy*. Where
+fewer were, those that took longer than the quiet ones lead to expect are set aside, and the rest is judged. Two stacks
+whose sentinels lie {BUSIER["sentinel"]:g} times apart (the host's {BUSIER["host_sentinel"]:g}) cannot be compared:
+*can't tell, the machine was busier*. With `limits: {{patience_s: 600}}`, or `--config patience_s=600`, a cell starts
+when its sentinels are near their best, or after ten minutes. A machine that no run has yet seen at rest has no best to
+compare with: a load that stays the same throughout its first study shows in the flags alone.
 """
 
 

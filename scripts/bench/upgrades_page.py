@@ -25,7 +25,8 @@ What to know of it:
 - A single budget measured in one process is called slower from some ten times on. Below, it is unclear: one process can
   be slow by chance. A second process of it settles that.
 - Where everything is slower and the fixed workload too, the verdict is *can't tell*: the machine may have been slower,
-  or the stack's matrix products are. Measuring both stacks again, one after the other, settles it.
+  or the stack's matrix products are. Measuring both stacks again, one after the other, settles it. From 1.4 times on
+  nothing is told of the two, whatever their latencies: the machine was busier on one side.
 - Sessions that differ by more than some 3 % unseen by the fixed workload, and machines on which one process in twenty
   is slow, give false verdicts of series more often, as the table says.
 

@@ -60,20 +60,20 @@ class TableError(Exception):
     """A file is not the table it should be; the message names the file and what differs."""
 
 
-def _s(name: str, meaning: str) -> Column:
-    return Column(name, pl.String, meaning)
+def _s(name: str, meaning: str, *, late: bool = False) -> Column:
+    return Column(name, pl.String, meaning, late=late)
 
 
-def _i(name: str, meaning: str, unit: str = "") -> Column:
-    return Column(name, pl.Int64, meaning, unit)
+def _i(name: str, meaning: str, unit: str = "", *, late: bool = False) -> Column:
+    return Column(name, pl.Int64, meaning, unit, late)
 
 
 def _f(name: str, meaning: str, unit: str = "", *, late: bool = False) -> Column:
     return Column(name, pl.Float64, meaning, unit, late)
 
 
-def _b(name: str, meaning: str) -> Column:
-    return Column(name, pl.Boolean, meaning)
+def _b(name: str, meaning: str, *, late: bool = False) -> Column:
+    return Column(name, pl.Boolean, meaning, late=late)
 
 
 _AXIS_COLUMNS = tuple(
@@ -127,6 +127,13 @@ REQUESTS = Table(
         _f("sentinel_after_s", "the same after the cell", "s"),
         _f("host_sentinel_before_s", "small operations, which the host bounds; null in older tables", "s", late=True),
         _f("host_sentinel_after_s", "the same after the cell", "s", late=True),
+        _f(
+            "sentinel_best_s",
+            "the least the first took on this machine, stack and device; null in a run",
+            "s",
+            late=True,
+        ),
+        _f("host_sentinel_best_s", "the same of the small operations", "s", late=True),
         _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
         Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
@@ -184,9 +191,9 @@ CELLS = Table(
         _f("sentinel_s", "fixed workload run before and after the cell, mean of the two", "s"),
         _f("sentinel_drift", "sentinel after over before"),
         _f("host_sentinel_s", "small operations that the host bounds, as sentinel_s; null where none ran", "s"),
-        _s("disturbed", "why the cell is flagged; null when it is not"),
+        _s("disturbed", "why the cell was disturbed: flags, and sentinels far above their best; null when it was not"),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
-        _f("wall_s", "job start to job end", "s"),
+        _f("wall_s", "job start to job end, without the wait for a quiet machine", "s"),
         _s(
             "slot",
             "the GPU that was held, its identity hashed; null without one, or for a CPU cell that held several",
@@ -224,6 +231,7 @@ BUDGETS = Table(
         _s("state", "normal, slow, or unclear"),
         _b("unstable", "repeats sit in both states"),
         _f("detectable", "smallest slow-down that could have been seen here"),
+        _b("disturbed", "measured only while the machine was busy: no comparison rests on it", late=True),
     ),
 )
 
@@ -254,6 +262,9 @@ SERIES = Table(
             "tokens",
         ),
         _s("next", "what to measure next, in plain words; null when nothing"),
+        _i("n_cells", "processes behind the curve", late=True),
+        _i("n_disturbed", "of these, disturbed while they were measured", late=True),
+        _b("busy", "most of it was measured while the machine was busy: nothing is called", late=True),
     ),
 )
 
@@ -302,11 +313,14 @@ COMPARISONS = Table(
         _f("high", "its upper end"),
         _s("bound", "at least, or at most, where one of the latencies is a lower bound; that end is then null"),
         _b("same_tokens", "both generated the same; null where unknown, or their own requests disagree"),
+        _b("disturbed", "one of the two was measured only while the machine was busy: it decides nothing", late=True),
     ),
 )
 
 CHANGE_WORDS = ("new", "slower", "moved", "gone", "faster", "can't tell", "unchanged")
 """What became of a series, the worst first."""
+BUSIER = "busier"
+"""Code of a comparison that cannot be told because the machine was busier on one side, or busy on both."""
 REGIME_WORDS = ("same", "moved", "gone", "new", "slower", "faster", "can't tell")
 BUDGET_WORDS = ("slower", "faster", "unchanged", "unclear")
 
@@ -337,6 +351,7 @@ SERIES_CHANGES = Table(
         _f("drift", "time of the fixed workload, new over old; 1 where it shows no difference, or none ran"),
         _f("shift_detectable", "smallest slow-down of all normal budgets that would have been found nine times in ten"),
         _f("detectable", "the same of a single budget"),
+        _s("doubt", f"{BUSIER}: the machine was busier on one side, so nothing can be told; else null", late=True),
     ),
 )
 
@@ -386,7 +401,7 @@ BUDGET_CHANGES = Table(
         _s("change", "one of: " + ", ".join(BUDGET_WORDS)),
         _s("old_state", "normal, slow, or unclear"),
         _s("new_state", "the same of the other"),
-        _b("disturbed", "on one side at least, every process of it was flagged: its error is widened"),
+        _b("disturbed", "on one side at least, every process of it was disturbed: no change is called"),
         _b("same_tokens", "both generated the same; null where unknown, or their own requests disagree"),
     ),
 )

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from speedbump.analyse.csv_table import CsvError, read_csv_curves
@@ -86,6 +87,15 @@ def test_a_file_of_a_windows_spreadsheet(tmp_path):
         ("n_gen,time\n1,1\n", "line 1: needs the columns n_gen, e2e_s or n_gen, e2e_s_mean; found n_gen, time"),
         ("n_gen,e2e_s\n", "line 2: no rows"),
         ("", "line 1: needs the columns"),
+        ("n_gen,e2e_s,e2e_s\n1,1,9\n", "line 1: column e2e_s stands there twice"),
+        ("n_gen,e2e_s,E2E_S\n1,1,9\n", "line 1: column e2e_s stands there twice"),
+        ("n_gen,e2e_s_mean,e2e_s_std\n1,1,0.1\n", "column 'e2e_s_std' is not known: did you mean e2e_s_sd?"),
+        ("n_gen,e2e_s,lower_bounds\n1,1,true\n", "column 'lower_bounds' is not known: did you mean lower_bound?"),
+        (
+            "n_gen,e2e_s,n_prompt\n1,1,64\n2,2,128\n",
+            "column n_prompt: 2 values within the series 'bad', such as '64', '128'",
+        ),
+        (f"n_gen,e2e_s\n1,{'x' * 500}\n", "line 2, column e2e_s: '" + "x" * 77 + "...' is not a number"),
         ("n_gen,e2e_s_mean\n1,1\n1,2\n", "line 3, column n_gen: 1 stands on line 2 already"),
         ("n_gen,e2e_s_mean,e2e_s_sd\n1,1,-1\n", "line 2, column e2e_s_sd: -1 is not from 0 to"),
     ],
@@ -122,3 +132,69 @@ def test_a_table_of_requests_becomes_three_tables(tmp_path, make_requests):
     assert (done.returncode, done.stdout) == (0, "")
     series, regimes, budgets = (read_table(p, t) for p, t in zip(paths, (SERIES, REGIMES, BUDGETS), strict=True))
     assert (series.height, regimes.height, budgets.height) == (1, 1, 21)
+
+
+CASES = Path(__file__).parent / "data" / "cases"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("min_mixed_3", "column model: 2 values within the series 'min_mixed_3', such as 'a', 'b'"),
+        ("mixed_models_gap", "column model: 2 values within the series 'mixed_models_gap', such as 'a', 'b'"),
+        ("mixed_prompt", "column n_prompt: 2 values within the series 'mixed_prompt', such as '64', '8192'"),
+        ("min_dup", "line 1: column e2e_s stands there twice"),
+    ],
+)
+def test_series_are_never_mixed(name, told):
+    done = run(CASES / f"{name}.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "twice" in told or f"--group {told.split()[1].rstrip(':')}" in done.stderr
+
+
+def test_a_column_named_makes_series_or_is_left_aside(tmp_path):
+    grouped = read_csv_curves(CASES / "mixed_models_gap.csv", group=["model"])
+    assert {name: curve.budget.tolist() for name, curve in grouped.items()} == {
+        "mixed_models_gap, model a": [128, 256, 640, 768, 896, 1024],
+        "mixed_models_gap, model b": [384, 512],
+    }
+    assert list(read_csv_curves(CASES / "mixed_models_gap.csv", ignore=["model"])) == ["mixed_models_gap"]
+    done = run(CASES / "mixed_models_gap.csv", "--group", "modle")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no column modle to group by" in done.stderr
+
+
+def test_columns_that_are_measured_or_notes_split_nothing(tmp_path):
+    rows = [f"{128 * k},{k}.0,{k / 7},2026-01-01T00:00:{k:02}" for k in range(1, 9)]
+    table = write(tmp_path / "mine.csv", "\n".join(["n_gen,e2e_s,ttft_s,started_at", *rows]))
+    assert list(read_csv_curves(table)) == ["mine"]
+
+
+def test_a_whole_number_may_be_written_with_a_point_and_a_header_in_capitals(tmp_path):
+    table = write(tmp_path / "mine.csv", "Series,N_GEN,E2E_s\na,128.0,1.0\na,256.0,2.0\n")
+    assert read_csv_curves(table)["a"].budget.tolist() == [128, 256]
+
+
+def test_an_unknown_count_is_the_least_that_it_can_be(tmp_path):
+    table = write(tmp_path / "t.csv", "n_gen,e2e_s_mean,e2e_s_sd,n\n1,1,,\n2,2,0.1,\n3,3,0.1,7\n")
+    assert read_csv_curves(table)["t"].published.count.tolist() == [1, 2, 7]
+
+
+def test_a_reader_that_stops_early_is_no_error():
+    command = f"{sys.executable} {SCRIPT} {CASES / 'mixed_models_gap.csv'} --group model | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_requests_of_several_models_under_one_series_are_refused(tmp_path, make_requests):
+    requests = make_requests()
+    mixed = pl.concat([requests.with_columns(model=pl.lit(model)) for model in ("gpt2", "gpt2-medium")])
+    write_table(mixed, REQUESTS, tmp_path / "requests.parquet")
+    done = run(tmp_path / "requests.parquet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "column model: 2 values within the series s: " in done.stderr
+    assert done.stderr.rstrip().endswith("--group model")
+    split = json.loads(run(tmp_path / "requests.parquet", "--group", "model", "--json").stdout)["series"]
+    assert [series["series"] for series in split] == ["s, model gpt2", "s, model gpt2-medium"]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -27,11 +28,14 @@ from speedbump.tables import (
     CHANGE_WORDS,
     REGIME_CHANGES,
     REGIME_WORDS,
+    REQUESTS,
     SERIES_CHANGES,
     check_table,
+    read_table,
 )
 
 OLD, NEW = "linux-6_torch-2.9.0_transformers-5.0.0", "linux-6_torch-2.10.0_transformers-5.0.0"
+RECORDED = Path(__file__).parents[1] / "recorded"
 GRID = tuple(range(128, 769, 32))
 REGIME = range(384, 545)
 
@@ -306,3 +310,74 @@ def test_a_regime_without_a_surely_slow_budget_keeps_its_ends():
     doubtful = replace(segment, brackets=find_brackets(segment.first, segment.last, np.full(len(GRID), 0.5)))
     (extent,) = own_states(replace(anatomy, segments=(doubtful,))).extents
     assert (extent.first, extent.last, extent.before, extent.after) == (384, 544, None, None)
+
+
+def test_another_load_is_taken_for_no_change():
+    """Measured beside a compiler, whose sentinels and requests it slowed down unequally, and then at rest."""
+    rng = np.random.default_rng(5)
+    loads = {n: 2.0 + 6.0 * rng.random() for n in GRID}
+    beside = [
+        replace(run, changes=(*run.changes, ("sentinel_before_s", 0.03 * (1 + loads[run.n_gen]))))
+        for run in runs(OLD, lambda n: loads[n])
+    ]
+    for old, new, busier in ((beside, runs(NEW), "older"), (runs(OLD), _moved(beside, NEW), "newer")):
+        found = changes(old, new)
+        row = found.series.row(0, named=True)
+        assert (row["verdict"], row["trend"], row["doubt"]) == ("can't tell", "unchanged", "busier")
+        assert row["sentence"].startswith(
+            f"the machine was busier while the {busier} was measured: the fixed workload "
+        )
+        assert "one after the other" in row["next"]
+        assert not found.budgets["change"].is_in(["slower", "faster"]).any()
+        assert found.budgets["n_gen"].to_list() == list(GRID)
+
+
+def _moved(made, stack):
+    """The same runs under another stack."""
+    changed = {"stack": stack}
+    return [replace(run, series=f"m.{stack}", changes=tuple({**dict(run.changes), **changed}.items())) for run in made]
+
+
+def test_a_side_flagged_throughout_cannot_be_told():
+    flagged = runs(OLD, lambda n: 4.0, disturbed="other processes used 60% of the cores")
+    row = changes(flagged, runs(NEW)).series.row(0, named=True)
+    assert (row["verdict"], row["doubt"]) == ("can't tell", "busier")
+    both = changes(flagged, _moved(flagged, NEW)).series.row(0, named=True)
+    assert both["sentence"] == "the machine was busy while both were measured"
+
+
+def test_a_busy_machine_is_not_set_against_another_machine():
+    flagged = runs(OLD, lambda n: 4.0, machine="a", disturbed="other processes used 60% of the cores")
+    row = changes(flagged, runs(OLD, machine="b")).series.row(0, named=True)
+    assert (row["verdict"], row["doubt"]) == ("can't tell", "busier")
+
+
+def test_a_regime_is_neither_gone_nor_new_where_the_machine_was_busy():
+    inside = [replace(run, changes=(*run.changes, ("disturbed", "x"))) if run.n_gen in REGIME else run
+              for run in runs(OLD, slow())]  # fmt: skip
+    gone, new = changes(inside, runs(NEW)), changes(runs(OLD), _moved(inside, NEW))
+    for found in (gone, new):
+        assert found.series["verdict"].item() == "can't tell"
+        assert not found.budgets["change"].is_in(["slower", "faster"]).any()
+
+
+def test_disturbed_cells_with_a_quiet_one_beside_them_do_not_count():
+    quiet = runs(NEW, lambda n: 2.0)
+    busy = [replace(run, process=2, changes=(*run.changes, ("sentinel_before_s", 0.3))) for run in quiet]
+    assert changes(runs(OLD), [*quiet, *busy]).series["verdict"].item() == "slower"
+
+
+@pytest.mark.parametrize("busy_first", [True, False])
+def test_recorded_on_a_busy_machine_and_at_rest_is_no_change(busy_first):
+    """DistilGPT-2 on the same two cores, beside other processes and alone (tests/recorded/README.md)."""
+    files = [RECORDED / "busy-cpu.parquet", RECORDED / "idle-cpu.parquet"]
+    tables = [read_table(file, REQUESTS) for file in (files if busy_first else files[::-1])]
+    named = [
+        table.with_columns(stack=pl.lit(stack), series=pl.lit(stack))
+        for table, stack in zip(tables, (OLD, NEW), strict=True)
+    ]
+    found = compare_places(pl.concat(named))
+    row = found.series.row(0, named=True)
+    assert (row["verdict"], row["doubt"]) == ("can't tell", "busier")
+    assert f"while the {'older' if busy_first else 'newer'} was measured: the fixed workload took " in row["sentence"]
+    assert not found.budgets["change"].is_in(["slower", "faster"]).any()

@@ -71,6 +71,7 @@ class Line:
     repeats: int = 5
     disturbed: dict[int, str] = field(default_factory=dict)
     """Lengths whose cell is flagged, with the reason."""
+    busy: bool = False
     levels: str | None = None
     machine: str = MACHINE
     stack: str = STACK
@@ -341,6 +342,9 @@ def _simulate_verdict(
             "detectable": 1.4 if measured else None,
             "narrowest": max(np.diff(measured).tolist(), default=None) if measured else None,
             "next": line.next,
+            "n_cells": len(measured),
+            "n_disturbed": len(line.disturbed),
+            "busy": line.busy,
         }
     )
 

@@ -76,6 +76,7 @@ def curves(draw: st.DrawFn) -> Curve:
         "n_gen_max": lengths[-1] if lengths else None,
         "detectable": draw(st.one_of(st.none(), ratios)),
         "narrowest": draw(st.one_of(st.none(), st.integers(1, 256))) if lengths else None,
+        "busy": False,
     }
     slow = {n for regime in found for n in lengths if regime.first_slow <= n <= regime.last_slow}
     budgets = pl.DataFrame(

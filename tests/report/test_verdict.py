@@ -1,5 +1,6 @@
 """Sentences say what the tables say, and no more."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ LARGE = Line("gpt2-large", slow=(Slow(384, 384, 14.5, confirmed=True),))
 SMOOTH = Line("gpt2", "cpu")
 ABOVE = Line(axes={"kv_cache": "off"}, slow=(Slow(512, 512, 2.0),), verdict="excess")
 UNTOLD = Line("opt-350m", verdict="undetermined", reason="two normal lengths are too few")
+WHY_BUSY = (
+    "the machine was busy while this was measured: 9 of 10 cells disturbed, the fixed workload took 12 times as long "
+    "as at rest"
+)
+BUSY = Line("distilgpt2", "cpu", verdict="undetermined", reason=WHY_BUSY, busy=True)
 FAILED = Line("bloom-560m", failed=dict.fromkeys(GRID, "out_of_memory"), reason="every run ran out of memory")
 
 
@@ -76,6 +82,21 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
             (UNTOLD, ABOVE),
             "No slow regime is shown in 2 measured curves; 1 curve is above its trend without a proven return and 1 "
             "cannot be judged.",
+        ),
+        (
+            (BUSY,),
+            "The machine was busy while DistilGPT-2 on the CPU was measured: 9 of 10 runs disturbed, the fixed "
+            "workload took 12 times as long as at rest; whether it has a slow regime cannot be told.",
+        ),
+        (
+            (BUSY, MEDIUM),
+            "The machine was busy while 1 of 2 curves was measured, which cannot be judged; of the others: GPT-2 "
+            "Medium on MPS falls into a slow regime at 512 tokens: 10.7× (95 % interval 9.1–12.8) what its trend "
+            "expects, seen in one process.",
+        ),
+        (
+            (BUSY, replace(BUSY, model="gpt2")),
+            "The machine was busy while both curves were measured: nothing can be told of them.",
         ),
         ((FAILED,), "BLOOM-560M on MPS could not be measured: every run ran out of memory."),
         ((FAILED, Line("gpt2", failed=dict.fromkeys(GRID, "killed"))), "None of 2 curves could be measured."),

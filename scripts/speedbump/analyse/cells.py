@@ -7,6 +7,7 @@ import polars as pl
 from scipy import stats
 
 from speedbump.analyse.neighbours import count_neighbours
+from speedbump.analyse.sentinels import with_disturbances
 from speedbump.grid.axes import AXES
 from speedbump.tables import CELLS, check_table
 
@@ -34,10 +35,12 @@ def summarise_cells(requests: pl.DataFrame, records: Sequence[Mapping[str, Any]]
     trouble = pl.col("status").filter(~finished)
     bound = pl.col("e2e_s").filter(pl.col("lower_bound")).max()
     summary = (
-        requests.sort(*key[:3], "request")
+        with_disturbances(requests)
+        .sort(*key[:3], "request")
         .group_by(key, maintain_order=True)
         .agg(
-            pl.col("series", *axes, "attention_ran", "disturbed").first(),
+            pl.col("series", *axes, "attention_ran").first(),
+            disturbed=pl.col("why_disturbed").first(),
             outcome=trouble.first().fill_null("ok"),
             message=pl.col("message").filter(~finished).first(),
             n_warmup=(finished & (pl.col("phase") == "warmup")).sum(),

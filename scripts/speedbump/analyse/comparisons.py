@@ -75,6 +75,7 @@ def _compare(over: dict[int, Row], under: dict[int, Row]) -> Iterator[Row]:
             "n_gen": n_gen,
             **_ratio(one, other),
             "same_tokens": one["tokens"] == other["tokens"] if known else None,
+            "disturbed": bool(one["disturbed"] or other["disturbed"]),
         }
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from speedbump.analyse.sentinels import with_disturbances
+
 Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.int64]
@@ -21,6 +23,7 @@ SLOW_FROM = 1.4
 QUIET_SD = 0.1
 """Standard deviation of the log sentinel times of a quiet machine: warming up, clock steps."""
 _SENTINELS = ("sentinel_before_s", "host_sentinel_before_s")
+_BEST = ("sentinel_best_s", "host_sentinel_best_s")
 _LEAST_SENTINELS = 4
 _QUARTILES_OF_NORMAL = 1.349
 
@@ -38,6 +41,25 @@ class Published:
 
 
 @dataclass(frozen=True)
+class Load:
+    """What else the machine did while a curve was measured.
+
+    n_cells, n_disturbed: its processes, and those that were disturbed.  fold: how many times its best a sentinel took
+    before the disturbed ones, the middle of them; NaN where none ran.  reason: the first thing that was flagged.
+    seconds: of both sentinels, the shortest time before a process of each budget, shape (n, 2); NaN where none ran.
+    best: the best that each ever took here, shape (2,).  unrest: as Curve's, of the other processes alone.
+    """
+
+    n_cells: int
+    n_disturbed: int
+    fold: float
+    reason: str | None
+    seconds: Array
+    best: Array
+    unrest: float
+
+
+@dataclass(frozen=True)
 class Curve:
     """One series.
 
@@ -46,10 +68,11 @@ class Curve:
     bound: log seconds that a budget's requests took at least, where none of them finished; NaN elsewhere.
     n_stopped: requests behind the bound, 0 where there is none.
     stops: for each budget, of every process none of whose requests finished, the longest of them in log seconds.
-    disturbed: every process of the budget was flagged as disturbed while it was measured.
+    disturbed: every process of the budget was disturbed while it was measured.
     published: set instead of repeats for a table of means; repeats are then empty.
     unrest: how much whole processes were slowed by what else the machine did: standard deviation, over the
     processes, of the log time of the fixed workloads that ran before each, the larger; 0 where none ran.
+    load: what else the machine did, None where nothing is known of that.
     """
 
     budget: Array
@@ -60,6 +83,7 @@ class Curve:
     disturbed: Flags
     published: Published | None = None
     unrest: float = 0.0
+    load: Load | None = None
 
     @property
     def n(self) -> int:
@@ -121,7 +145,8 @@ def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
     stopped = pl.col("lower_bound").fill_null(value=False)
     finished = (pl.col("phase") == "measured") & (pl.col("status") == "ok") & ~stopped
     rows = (
-        requests.filter(usable & (finished | stopped))
+        with_disturbances(requests)
+        .filter(usable & (finished | stopped))
         .select(
             "series",
             "n_gen",
@@ -129,8 +154,11 @@ def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
             pl.col("e2e_s").log().alias("log_s"),
             finished.alias("finished"),
             ((pl.col("phase") == "measured") & stopped).alias("stopped"),
-            pl.col("disturbed").is_not_null().alias("disturbed"),
-            pl.col(*_SENTINELS).log(),
+            pl.col("is_disturbed").alias("disturbed"),
+            "why_disturbed",
+            "level",
+            *_SENTINELS,
+            *_BEST,
         )
         .sort("series", "n_gen", "process", "log_s")
     )
@@ -165,15 +193,34 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
         owner = process[at][keep]
         cuts = np.flatnonzero(np.diff(owner)) + 1
         repeats.append(tuple(np.split(value[keep], cuts)))
-    return Curve(budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged, unrest=_unrest(rows))
+    processes = rows.unique("process", keep="first", maintain_order=True)
+    return Curve(
+        budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged,
+        unrest=_unrest(processes), load=_load(rows, processes),
+    )  # fmt: skip
 
 
-def _unrest(rows: pl.DataFrame) -> float:
+def _load(rows: pl.DataFrame, processes: pl.DataFrame) -> Load:
+    """processes: the first row of each."""
+    busy = processes.filter("disturbed")
+    fold = busy["level"].median()
+    shortest = rows.group_by("n_gen").agg(pl.col(*_SENTINELS).min()).sort("n_gen").select(_SENTINELS)
+    return Load(
+        n_cells=processes.height,
+        n_disturbed=busy.height,
+        fold=float(fold) if isinstance(fold, float) else float("nan"),
+        reason=next(iter(busy["why_disturbed"].drop_nulls()), None),
+        seconds=shortest.to_numpy().astype(float),
+        best=rows.select(pl.col(*_BEST).min()).to_numpy().astype(float)[0],
+        unrest=_unrest(processes.filter(~pl.col("disturbed"))),
+    )
+
+
+def _unrest(processes: pl.DataFrame) -> float:
     """Robust standard deviation of the processes' log sentinel times, less what a quiet machine shows; of the two
     sentinels the larger.
     """
-    processes = rows.group_by("process").agg(pl.col(*_SENTINELS).first())
-    spreads = [_robust_sd(processes[sentinel].drop_nulls().to_numpy()) for sentinel in _SENTINELS]
+    spreads = [_robust_sd(np.log(processes[sentinel].drop_nulls().to_numpy())) for sentinel in _SENTINELS]
     return float(np.sqrt(max(max(spreads) ** 2 - QUIET_SD**2, 0.0)))
 
 

@@ -84,9 +84,10 @@ class _Known:
 def plan_round(requests: pl.DataFrame, findings: Findings, settings: Refinement, round: int) -> list[Planned]:
     """The cells of one round, for all series at once; none: refinement has ended.
 
-    In this order: budgets whose requests or processes disagree and stretches without enough evidence are
-    repeated in another process; the middle of every bracket wider than settings.width is probed; the edges of
-    brackets that are narrow enough, and one budget inside, are confirmed in another process; gaps are halved.
+    In this order: budgets that were disturbed, those whose requests or processes disagree, and stretches without
+    enough evidence are repeated in another process; the middle of every bracket wider than settings.width is probed;
+    the edges of brackets that are narrow enough, and one budget inside, are confirmed in another process; gaps are
+    halved.
     Nothing that was tried is planned again, and nothing outside the budgets measured. Persistent processes
     are left alone: their budgets are measured together.
     """
@@ -139,7 +140,10 @@ def _plan_series(known: _Known, settings: Refinement, round: int) -> Iterator[Pl
 
 def _candidates(known: _Known, settings: Refinement, round: int) -> Iterator[Planned | None]:
     for budget in known.budgets:
-        if budget["unstable"]:
+        if budget["disturbed"] and budget["state"] == "unclear" and not known.row["busy"]:
+            why = "it was measured while the machine was busy"
+            yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", why)
+        elif budget["unstable"]:
             yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", "requests sit in both states")
         elif budget["state"] == "unclear" and (budget["p_slow"] or 0.0) >= SUSPECT and not _in_regime(known, budget):
             why = f"slow with probability {budget['p_slow']:.2f}"

@@ -12,9 +12,11 @@ import polars as pl
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
 from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves, without_profiles
+from speedbump.analyse.disturbance import dissect_quiet, is_busy, judge_whole, set_aside
 from speedbump.analyse.reference import Reference, find_references
 from speedbump.analyse.segments import Anatomy, Segment, dissect
-from speedbump.analyse.verdict import Verdict, is_confirmed, judge
+from speedbump.analyse.summary import Summary, summarise
+from speedbump.analyse.verdict import Verdict, is_confirmed
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
 
 Row = dict[str, Any]
@@ -37,18 +39,20 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     """
     requests = without_profiles(requests)
     identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
-    found = dict.fromkeys(identities) | {name: dissect(curve) for name, curve in read_curves(requests)}
+    curves = dict(read_curves(requests))
+    found = dict.fromkeys(identities) | {name: dissect_quiet(curve) for name, curve in curves.items()}
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]
     spoken = {name: anatomy for name, anatomy in found.items() if anatomy is not None and name not in silent}
-    settled = find_references(_identities(requests), spoken)
-    return _assemble(identities, found, {name: _nothing_finished(requests, name) for name in silent}, settled)
+    quiet = {name: anatomy for name, anatomy in spoken.items() if not is_busy(curves[name])}
+    settled = find_references(_identities(requests), quiet)
+    return _assemble(identities, found, {name: _nothing_finished(requests, name) for name in silent}, settled, curves)
 
 
 def findings_of_curves(curves: dict[str, Curve]) -> Findings:
     """The same for curves of which nothing but the latencies is known; the axes are null."""
     found = {name: dissect(curve) for name, curve in curves.items()}
     silent = {name: "no request finished" for name, curve in curves.items() if curve.censored.all()}
-    return _assemble({name: {"series": name} for name in curves}, found, silent, {})
+    return _assemble({name: {"series": name} for name in curves}, found, silent, {}, curves)
 
 
 def _assemble(
@@ -56,16 +60,20 @@ def _assemble(
     found: Mapping[str, Anatomy | None],
     silent: Mapping[str, str],
     settled: Mapping[str, Reference],
+    curves: Mapping[str, Curve],
 ) -> Findings:
     series, regimes, budgets = [], [], []
     for name, identity in identities.items():
         anatomy = found[name]
         if anatomy is not None:
-            budgets += budget_rows(name, anatomy)
+            budgets += budget_rows(name, anatomy, curves[name])
         if name in silent or anatomy is None:
             series.append(identity | _not_measured(silent[name]))
             continue
-        row = series_row(anatomy, judge(anatomy))
+        row = series_row(anatomy, judge_whole(anatomy, curves[name])) | _load_row(curves[name])
+        if row["busy"]:
+            series.append(identity | row)
+            continue
         if name in settled:
             series.append(identity | row | _slow_throughout(settled[name]))
             regimes.append({"series": name, "regime": 1} | _regime_throughout(anatomy, settled[name]))
@@ -73,6 +81,12 @@ def _assemble(
         series.append(identity | row)
         regimes += regime_rows(name, anatomy)
     return Findings(_frame(series, SERIES), _frame(regimes, REGIMES), _frame(budgets, BUDGETS))
+
+
+def _load_row(curve: Curve) -> Row:
+    """What else the machine did."""
+    known = {"n_cells": curve.load.n_cells, "n_disturbed": curve.load.n_disturbed} if curve.load else {}
+    return {**known, "busy": is_busy(curve)}
 
 
 def _identities(requests: pl.DataFrame) -> pl.DataFrame:
@@ -143,6 +157,8 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
     """A series' row, its identity aside."""
     curve, fall = anatomy.curve, anatomy.fall
     slowdowns = [segment.slowdown.value for segment in anatomy.accepted]
+    if is_busy(curve):
+        return _nothing_called(anatomy, verdict)
     return {
         "verdict": verdict.verdict,
         "reason": verdict.reason,
@@ -159,6 +175,22 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
         "fall_p": fall.p if fall else None,
         "detectable": _number(float(anatomy.detectable.max())),
         "narrowest": int(np.diff(curve.budget).max()) if curve.n > 1 else None,
+        "next": verdict.next,
+    }
+
+
+def _nothing_called(anatomy: Anatomy, verdict: Verdict) -> Row:
+    """The row of a curve that was measured while the machine was busy: of its latencies nothing is said."""
+    curve = anatomy.curve
+    return {
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "n_budgets": curve.n,
+        "n_gen_min": int(curve.budget[0]),
+        "n_gen_max": int(curve.budget[-1]),
+        "n_regimes": 0,
+        "n_processes": int(processes_of(anatomy).max()),
+        "falls": False,
         "next": verdict.next,
     }
 
@@ -206,22 +238,58 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
     }
 
 
-def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
-    """A row for every budget."""
-    curve, summary, expectation = anatomy.curve, anatomy.summary, anatomy.expectation
+def budget_rows(series: str, anatomy: Anatomy, curve: Curve) -> list[Row]:
+    """A row for every budget of the whole curve; of those that ``anatomy`` sets aside no more than their latency.
+
+    anatomy: of the quiet part of the curve.
+    """
+    if is_busy(curve):
+        return _latency_rows(series, curve)
+    judged = _judged_rows(series, anatomy)
+    if not (aside := set_aside(anatomy, curve)).any():
+        return judged
+    rows = [row for row, is_aside in zip(_latency_rows(series, curve), aside, strict=True) if is_aside]
+    return sorted([*judged, *rows], key=lambda row: int(row["n_gen"]))
+
+
+def _latency_rows(series: str, curve: Curve) -> list[Row]:
+    """Rows of budgets that nothing is called of."""
+    summary = summarise(curve)
+    columns = _latency_columns(curve, summary) | {
+        "n_processes": np.maximum(curve.n_processes, 1).tolist(),
+        "state": ["unclear"] * curve.n,
+        "unstable": [False] * curve.n,
+        "disturbed": curve.disturbed.tolist(),
+    }
+    return _as_rows(series, columns)
+
+
+def _latency_columns(curve: Curve, summary: Summary) -> dict[str, list[Any]]:
     low, high = (np.exp(end) for end in centre_interval(summary))
-    columns: dict[str, list[Any]] = {
+    return {
         "n_gen": curve.budget.astype(int).tolist(),
         "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),
-        "n_processes": processes_of(anatomy).tolist(),
         "latency_s": np.exp(summary.centre).tolist(),
         "low_s": _known(np.where(curve.censored, np.nan, low)),
         "high_s": _known(np.where(curve.censored, np.nan, high)),
         "lower_bound": curve.censored.tolist(),
+    }
+
+
+def _as_rows(series: str, columns: dict[str, list[Any]]) -> list[Row]:
+    names = list(columns)
+    return [{"series": series, **dict(zip(names, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+
+
+def _judged_rows(series: str, anatomy: Anatomy) -> list[Row]:
+    curve, summary, expectation = anatomy.curve, anatomy.summary, anatomy.expectation
+    columns = _latency_columns(curve, summary) | {
+        "n_processes": processes_of(anatomy).tolist(),
         "p_slow": _known(anatomy.p_slow),
         "state": states_in_words(anatomy),
         "unstable": anatomy.unstable.tolist(),
         "detectable": _known(anatomy.detectable),
+        "disturbed": curve.disturbed.tolist(),
     }
     if expectation is not None:
         # 1.96: the trend's error is a sum of many small ones
@@ -230,8 +298,7 @@ def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
         columns["expected_low_s"] = np.exp(expectation.log_latency - half).tolist()
         columns["expected_high_s"] = np.exp(expectation.log_latency + half).tolist()
         columns["slowdown"] = np.exp(summary.centre - expectation.log_latency).tolist()
-    names = list(columns)
-    return [{"series": series, **dict(zip(names, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+    return _as_rows(series, columns)
 
 
 def processes_of(anatomy: Anatomy) -> Indices:

@@ -1,10 +1,14 @@
 """Cells worth measuring again: those that failed, could not be read, or were disturbed."""
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from speedbump.plan.location import code_folder
 from speedbump.plan.next_study import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
@@ -12,14 +16,24 @@ LASTING = ("ok", "unsupported", "beyond_memory")
 """Outcomes that measuring again would not change."""
 
 
+PATIENCE_S = 600
+"""That is offered where the machine was busy: how long a cell then waits for a quiet moment."""
+MOST_NAMED = 5
+
+
 def runs_to_repeat(folder: Path) -> list[str]:
-    """Run files of the study's failed, unreadable and disturbed cells on the machine and stacks that measure now:
-    what another stack or machine measured cannot be measured again here. A stop at the request limit is an
-    answer, and stays. A study of bundles alone has none.
+    """Run files of the study's failed, unreadable and disturbed cells; see ``repeats_of``."""
+    cells, faults = (read_table(folder / f"{table.name}.parquet", table) for table in (CELLS, FAULTS))
+    return repeats_of(cells, faults, json.loads((folder / "study.json").read_text()))
+
+
+def repeats_of(cells: pl.DataFrame, faults: pl.DataFrame, study: Mapping[str, Any]) -> list[str]:
+    """Run files of failed, unreadable and disturbed cells on the machine and stacks that measure now: what another
+    stack or machine measured cannot be measured again here. A stop at the request limit is an answer, and stays. A
+    study of bundles alone has none.
+
+    cells, faults: tables.CELLS and tables.FAULTS.  study: study.json.
     """
-    cells = read_table(folder / "cells.parquet", CELLS)
-    faults = read_table(folder / "faults.parquet", FAULTS)
-    study = json.loads((folder / "study.json").read_text())
     if not study["runs"]["planned"]:
         return []
     here = {stack: Path("results", "runs", study["machine"], stack) for stack in study["stacks"]}
@@ -39,6 +53,20 @@ def runs_to_repeat(folder: Path) -> list[str]:
     )
 
 
-def repeat_command(files: list[str], configfile: str) -> str:
-    """The line that measures exactly these runs again."""
-    return run_command(configfile, "-R", *files)
+def repeat_command(files: Sequence[str], configfile: str, *options: str) -> str:
+    """The line that measures exactly these runs again. options: what ``--config`` gets."""
+    given = ["--config", *options] if options else []
+    return run_command(configfile, *given, "-R", *files)
+
+
+def repeat_line(files: Sequence[str], configfile: str, folder: Path, *options: str) -> str:
+    """The same for a terminal: more than a few runs are listed by a script when the line runs."""
+    if len(files) <= MOST_NAMED:
+        return repeat_command(files, configfile, *options)
+    script = shlex.join([str(code_folder() / "scripts/list_repeats.py"), str(folder)])
+    return f"{repeat_command([], configfile, *options)} $(python {script})"
+
+
+def patient_line(files: Sequence[str], configfile: str, folder: Path, *options: str) -> str:
+    """The same, each cell once the machine is quiet, or after PATIENCE_S."""
+    return repeat_line(files, configfile, folder, *options, f"patience_s={PATIENCE_S}")

@@ -61,6 +61,9 @@ class Limits(_Strict):
     """What stops a cell. Not part of its identity."""
 
     cell_limit_s: float = Field(7200.0, gt=0, description="for the whole cell, the wait for the device apart")
+    patience_s: float = Field(
+        0.0, ge=0, description="how long a cell waits until the fixed workload is near its best; 0: it does not"
+    )
     guard: Guard = Guard()
     allow_battery: bool = Field(False, description="measure on battery power too; the cell is flagged")
     beyond_memory: Annotated[bool, BeforeValidator(_as_flag)] = Field(
@@ -270,6 +273,7 @@ class Call(_Strict):
     check: Annotated[bool, BeforeValidator(_as_flag)] = Field(
         False, description="measure only what decides whether known slow regimes have moved"
     )
+    patience_s: float | None = Field(None, ge=0, description="in place of the study's own limit")
     machine: str | None = Field(
         None, max_length=100, pattern=r"^[a-z0-9][a-z0-9._-]*$", description="of the nodes that measure"
     )
@@ -296,12 +300,15 @@ def named_axes(block: BaseModel) -> dict[str, list[Any]]:
 def read_study(config: Mapping[str, Any], file: str, reserved: Iterable[str] = ()) -> Study:
     """Check what Snakemake loaded from ``file``. ``reserved``: names no experiment may have.
 
-    What a call may say beside it is left out. Raises StudyError.
+    What a call may say beside it is left out, but for its patience. Raises StudyError.
     """
     try:
         study = Study.model_validate({key: value for key, value in config.items() if key not in Call.model_fields})
     except ValidationError as error:
         raise StudyError(_one_line(error, config, file)) from None
+    patience_s = read_call(config).patience_s
+    if patience_s is not None:
+        study = study.model_copy(update={"limits": study.limits.model_copy(update={"patience_s": patience_s})})
     if not study.experiments and not study.bundles:
         raise StudyError(f"{file}: experiments: is missing: name at least one, or list bundles to report on")
     names = [experiment.name for experiment in study.experiments]

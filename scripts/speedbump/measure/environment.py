@@ -1,5 +1,6 @@
 """The machine and its state, as the supervisor sees them: recorded with every cell, compared to flag disturbed ones."""
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,20 @@ def read_state(gpu: str = "") -> State:
         compressed_bytes=parse_compressed(_ask("vm_stat")) if sys.platform == "darwin" else None,
         others_on_gpu=len(_ask(*_GPU_PROCESSES, gpu).split()) if gpu else 0,
     )
+
+
+def with_cpu_of(state: State, pid: int) -> State:
+    """The state with the CPU time of a worker that still runs, and of all it has started, as one's own: the system
+    counts a child's only when that has ended.
+    """
+    used_s = 0.0
+    with contextlib.suppress(psutil.Error):
+        worker = psutil.Process(pid)
+        for process in (worker, *worker.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                used_s += times.user + times.system
+    return replace(state, own_s=state.own_s + used_s)
 
 
 def parse_compressed(text: str) -> int | None:

@@ -44,6 +44,7 @@ class Progress:
         self._budgets = budgets
         self._stream = stream
         self._changes = stream.isatty()
+        self._waits = False
         self._write(self._line())
 
     def show_request(self, request: int) -> None:
@@ -51,6 +52,15 @@ class Progress:
         if self._changes:
             so_far, total = sum(self._budgets[:request]), sum(self._budgets)
             self._write(f"{self._line()}, request {request + 1} of {len(self._budgets)}, {so_far} of {total} tokens")
+
+    def show_wait(self, waited_s: float, slowed: float) -> None:
+        """The cell waits for a quiet machine: said once where the output does not change."""
+        text = f"{self._line()}: waiting for a quiet machine, the fixed workload takes {slowed:.1f} times its best"
+        if self._changes:
+            self._write(f"{text}, {in_words(waited_s)} so far")
+        elif not self._waits:
+            self._write(text)
+        self._waits = True
 
     def say(self, text: str) -> None:
         """A line that stays."""

@@ -25,13 +25,16 @@ class Ending:
 
 @dataclass
 class Record:
-    """All that one worker reported. sentinels: seconds by column of the requests table."""
+    """All that one worker reported. sentinels: seconds by column of the requests table.  waited_s: how long it waited
+    for a quiet machine.
+    """
 
     stack: dict[str, Any] = field(default_factory=dict)
     attention_ran: str | None = None
     sentinels: dict[str, float] = field(default_factory=dict)
     started: dict[int, str] = field(default_factory=dict)
     answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    waited_s: float = 0.0
     done: bool = False
     ending: Ending | None = None
 
@@ -45,6 +48,8 @@ class Record:
             case "sentinels":
                 self.sentinels[f"sentinel_{event['when']}_s"] = event["device_s"]
                 self.sentinels[f"host_sentinel_{event['when']}_s"] = event["host_s"]
+            case "waiting":
+                self.waited_s = event["waited_s"]
             case "request_started":
                 self.started[event["request"]] = event["started_at"]
             case "request":

@@ -16,6 +16,7 @@ from speedbump.grid.cells import canonical, complete, takes_all
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
 from speedbump.grid.study import Limits
+from speedbump.measure.best import SENTINELS, find_best
 from speedbump.measure.companions import companions_of, not_asked_for, watermark_variables, why_no_room
 from speedbump.measure.environment import (
     State,
@@ -26,6 +27,7 @@ from speedbump.measure.environment import (
     git_commit,
     peak_rss_bytes,
     read_state,
+    with_cpu_of,
 )
 from speedbump.measure.guard import breach_of, swap_used_bytes
 from speedbump.measure.left import why_left
@@ -40,6 +42,13 @@ from speedbump.measure.progress import Progress
 from speedbump.measure.rows import Ending, Record, profile_table, request_table, sample_table
 from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
+NO_PATIENCE: dict[str, Any] = {"seconds": 0}
+NEAR, NEAR_HOST = 1.3, 1.7
+"""A machine is quiet whose sentinels take at most so many times their best: within what they do on quiet machines."""
+WAIT_S = 2.0
+"""Between two looks at a busy machine, which the looks themselves would keep busy."""
+REPORTED = ("device_s", "host_s")
+"""What the worker calls the times of SENTINELS."""
 POLL_S = 0.2
 """How often the supervisor looks at clocks and memory while the worker measures."""
 
@@ -58,7 +67,10 @@ class Since:
 
 @dataclass(frozen=True)
 class Run:
-    """A worker's record, the devices it held, the machine before and after it, and the last line it printed."""
+    """A worker's record, the devices it held, the machine before and after it, and the last line it printed.
+
+    before: of a worker that waited for a quiet machine, at the end of that.
+    """
 
     record: Record
     held: dict[str, Any]
@@ -105,7 +117,8 @@ def measure_cell(
         "speedbump_commit": git_commit(),
         "limits": limits.model_dump(),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
-        "wall_s": time.monotonic() - begun_s,
+        "wall_s": max(time.monotonic() - begun_s - record.waited_s, 0.0),
+        "waited_s": record.waited_s,
         "requests_started": len(record.started),
         "supervisor_peak_bytes": peak_rss_bytes(),
     }
@@ -155,7 +168,7 @@ def run_worker(
         wait_until_cool(progress.say)
         held_open.enter_context(stay_awake())
         gpu = held.slots[0].visible if cell["device"] == "cuda" else ""
-        before = read_state(gpu)
+        before = quiet = read_state(gpu)
         variables = _variables(cell, model, gpu)
         task = make_task(cell, model, plan, out)
         record, last_line = Record(), ""
@@ -174,16 +187,24 @@ def run_worker(
                         record.ending = _of_companion(name, ready.ending, companions)
                         companions[name] = companion
                 if record.ending is None:
-                    with start_worker(python, task, held.descriptors, variables, log) as worker:
+                    own = task | {"patience": patience_of(cell, limits, out.parent)}
+                    with start_worker(python, own, held.descriptors, variables, log) as worker:
+
+                        def note_wait(waited_s: float, slowed: float, pid: int = worker.process.pid) -> None:
+                            nonlocal quiet
+                            progress.show_wait(waited_s, slowed)
+                            quiet = with_cpu_of(read_state(gpu), pid)
+
                         record = watch(
-                            worker, cell, limits, out.parent, is_wanted, progress.show_request, companions, since
-                        )
+                            worker, cell, limits, out.parent, is_wanted, progress.show_request, companions, since,
+                            note_wait,
+                        )  # fmt: skip
                         last_line = worker.last_line()
         except StartError as error:
             raise RefusedError(str(error)) from error
         after = read_state(gpu)
         settle_memory()
-    return Run(record, describe_hold(held, slots, before, after), before, after, last_line)
+    return Run(record, describe_hold(held, slots, before, after), quiet, after, last_line)
 
 
 def describe_hold(held: Held, slots: list[Slot], before: State, after: State) -> dict[str, Any]:
@@ -213,7 +234,25 @@ def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path
         "requests": [asdict(planned) for planned in plan],
         "probe": cell.get("probe"),
         "stays": False,
+        "patience": NO_PATIENCE,
         "capture": str(out.resolve().with_suffix("")),
+    }
+
+
+def patience_of(cell: dict[str, Any], limits: Limits, runs: Path) -> dict[str, Any]:
+    """How long the worker may wait for a quiet machine, and what quiet is; see worker._wait_until_quiet.
+
+    runs: the folder of this machine's and stack's, whose best sentinels are those of a quiet machine. Without any, the
+    first that the worker sees are the best.
+    """
+    if not limits.patience_s:
+        return NO_PATIENCE
+    best = find_best(runs, PROTOCOL).get(cell["device"], {})
+    return {
+        "seconds": min(limits.patience_s, limits.cell_limit_s),
+        "every_s": WAIT_S,
+        "near": {"device_s": NEAR, "host_s": NEAR_HOST},
+        "best": {reported: best[name] for reported, name in zip(REPORTED, SENTINELS, strict=True) if name in best},
     }
 
 
@@ -233,12 +272,14 @@ def watch(
     show_request: Callable[[int], None],
     companions: Mapping[str, Worker],
     since: Since,
+    show_wait: Callable[[float, float], None] = lambda waited_s, slowed: None,
 ) -> Record:
     """Listen to the worker until it is done or dead, and kill it where a limit is passed.
 
     folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
     companions: processes without which the cell is not what it says, by what they are called.
-    since: of the cell, before the first of its processes: its limits are over all of them.
+    since: of the cell, before the first of its processes: its limits are over all of them, the wait for a quiet machine
+    apart.  show_wait: told of that, in seconds and in how many times its best a sentinel took.
     """
     record = Record()
     stops_s = (cell.get("request_limit_s"), (cell.get("probe") or {}).get("stop_at_s"))
@@ -253,13 +294,15 @@ def watch(
                 show_request(event["request"])
             elif event["event"] == "request":
                 in_flight = False
+            elif event["event"] == "waiting":
+                show_wait(event["waited_s"], event["slowed"])
         now_s = time.monotonic()
         elapsed_s = now_s - request_start_s if in_flight else None
         if not is_wanted():
             raise RefusedError("the process that asked for this cell is gone")
         if elapsed_s is not None and elapsed_s > request_limit_s:
             record.ending = Ending("stopped", f"stopped by the request limit of {request_limit_s:g} s", elapsed_s)
-        elif now_s - since.start_s > limits.cell_limit_s:
+        elif now_s - since.start_s - record.waited_s > limits.cell_limit_s:
             record.ending = Ending("timed_out", f"the cell's limit of {limits.cell_limit_s:g} s passed")
         elif not record.done and (breach := breach_of(limits.guard, since.swap_bytes, folder)):
             record.ending = Ending("stopped", f"stopped by the memory guard: {breach}", elapsed_s)

@@ -70,6 +70,8 @@ def measure(task: dict[str, Any], report: Report) -> None:
     try:
         report("ready", attention_ran=session.attention_ran)
         report("sentinels", when="before", **session.time_sentinels())
+        if task["patience"]["seconds"]:
+            _wait_until_quiet(task["patience"], session, report)
         _answer_all(task, session, report)
         report("sentinels", when="after", **session.time_sentinels())
         if task["stays"]:
@@ -89,6 +91,25 @@ def open_session(task: dict[str, Any]) -> "Session":
     from speedbump.measure.session import LocalSession
 
     return LocalSession(task["cell"], task["model"], task["capture"])
+
+
+def _wait_until_quiet(patience: dict[str, Any], session: "Session", report: Report) -> None:
+    """Repeat the sentinels until they are near their best, or the patience is over.
+
+    patience: ``seconds``; ``best``, by sentinel the least seconds known; ``near``, times that.
+    """
+    started_s = time.monotonic()
+    best, near = dict(patience["best"]), patience["near"]
+    while True:
+        times = session.time_sentinels()
+        waited_s = time.monotonic() - started_s
+        best = {name: min(time_s, best.get(name, time_s)) for name, time_s in times.items()}
+        slowed = max(time_s / best[name] for name, time_s in times.items())
+        report("waiting", waited_s=waited_s, slowed=slowed)
+        report("sentinels", when="before", **times)
+        if all(time_s <= near[name] * best[name] for name, time_s in times.items()) or waited_s >= patience["seconds"]:
+            return
+        time.sleep(min(patience["every_s"], max(patience["seconds"] - waited_s, 0)))
 
 
 def _answer_all(task: dict[str, Any], session: "Session", report: Report) -> None:

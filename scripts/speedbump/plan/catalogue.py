@@ -273,6 +273,7 @@ class Catalogue:
             project.call.partial,
             project.centre,
             project.grid.notes,
+            project.file,
         )
 
     def describe(self) -> list[str]:

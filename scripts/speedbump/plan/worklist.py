@@ -120,16 +120,19 @@ def describe_study(
     partial: bool,
     centre: Centre | None = None,
     notes: Iterable[str] = (),
+    file: str | None = None,
 ) -> str:
     """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
 
     centre: the regime that the study is around.  notes: what the report says of cells that do not fit the memory.
+    file: the study's own, for the lines that run it.
     """
     around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
         {
             **around,
             "name": study.study,
+            "file": file,
             "title": study.title,
             "description": study.description,
             "protocol": study.protocol.model_dump(),

@@ -1,16 +1,13 @@
 """What the command line says when the report is built."""
 
 import json
-import shlex
 from pathlib import Path
 
-from speedbump.analyse.repeats import repeat_command, runs_to_repeat
+from speedbump.analyse.repeats import PATIENCE_S, patient_line, repeat_command, repeat_line, runs_to_repeat
 from speedbump.grid.estimate import in_words
-from speedbump.plan.location import code_folder, find_file
+from speedbump.plan.location import find_file
 from speedbump.plan.next_study import run_command
 from speedbump.tables import FAULTS, read_table
-
-MOST_NAMED = 5
 
 
 def closing_lines(folder: Path, configfile: str) -> list[str]:
@@ -25,11 +22,8 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     lines = [summary["verdict"], *([summary["upgrade"]] if summary.get("upgrade") else [])]
     again = runs_to_repeat(folder)
     if again and not study["partial"]:
-        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
-        if len(again) <= MOST_NAMED:
-            lines.append(count + repeat_command(again, configfile))
-        else:
-            lines.append(f"{count}{repeat_command([], configfile)} {_listed_by_script(folder)}")
+        busy = any(curve.get("busy") for curve in summary["curves"])
+        lines.append(_again(again, configfile, folder, busy))
     faults = read_table(folder / "faults.parquet", FAULTS)
     lines += [f"refused bundle: {message}" for message in faults.filter(problem="refused bundle")["message"]]
     for file, message in faults.filter(problem="no environment").select("file", "message").iter_rows():
@@ -37,11 +31,6 @@ def closing_lines(folder: Path, configfile: str) -> list[str]:
     if study["next_command"]:
         lines.append(f"next, about {in_words(study['next_hours'] * 3600)}: {run_command(find_file(study['suggests']))}")
     return [*lines, f"report: {folder / 'site' / 'index.html'}"]
-
-
-def _listed_by_script(folder: Path) -> str:
-    """The shell's words for the runs worth measuring again, where they are too many to name."""
-    return f"$(python {shlex.join([str(code_folder() / 'scripts/list_repeats.py'), str(folder)])})"
 
 
 def _check_lines(folder: Path, configfile: str) -> list[str]:
@@ -52,7 +41,15 @@ def _check_lines(folder: Path, configfile: str) -> list[str]:
     lines += [f"next: {curve['next']} ({curve['name']})" for curve in check["curves"] if curve["next"]]
     again = runs_to_repeat(folder)
     if again:
-        count = f"{len(again)} cell{'s' * (len(again) != 1)} failed or disturbed; to measure again: "
-        command = run_command(configfile, "--config", "check=true", "-R")
-        lines.append(f"{count}{command} {_listed_by_script(folder)}")
+        busy = any(curve.get("busier") for curve in check["curves"])
+        lines.append(_again(again, configfile, folder, busy, "check=true"))
     return [*lines, f"the full run, which takes up what was measured: {run_command(configfile)}"]
+
+
+def _again(files: list[str], configfile: str, folder: Path, busy: bool, *options: str) -> str:
+    """How to measure these runs again; where the machine was busy, each once it is quiet."""
+    count = f"{len(files)} cell{'s' * (len(files) != 1)} failed or disturbed; to measure again"
+    if busy:
+        line = patient_line(files, configfile, folder, *options)
+        return f"{count}, each once the machine is quiet or after {in_words(PATIENCE_S)}: {line}"
+    return f"{count}: {repeat_line(files, configfile, folder, *options)}"

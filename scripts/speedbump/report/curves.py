@@ -94,6 +94,11 @@ class Curve:
         return self.verdict != "not measured"
 
     @property
+    def busy(self) -> bool:
+        """Whether the machine was busy while it was measured, so that nothing is called."""
+        return bool(self.row["busy"])
+
+    @property
     def fresh(self) -> bool:
         return bool(self.row["lifetime"] == "fresh")
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 import speedbump
+from speedbump.analyse.repeats import patient_line, repeats_of
 from speedbump.report.changes import changes_between_stacks, upgrade_sentence
 from speedbump.report.charts import VEGA_LITE, Drawing, compact_json, live_charts
 from speedbump.report.coverage import coverage
@@ -74,6 +75,7 @@ def build_page(
         verdict=verdict_sentence(study.curves, progress),
         headline=headline(study.curves, progress),
         condition=condition(study.curves),
+        again=measure_again(study),
         upgrade=sentence(upgrade_sentence(changes_between_stacks(study))),
         rows=overview(study.curves),
         ticks=whisker_ticks(study.curves),
@@ -90,6 +92,15 @@ def build_page(
         bundle=Markup(bundle),
         script=Markup(script),
     )
+
+
+def measure_again(study: Study) -> str:
+    """The line that measures the disturbed cells again, where the machine was busy; else empty."""
+    file = study.about.get("file")
+    if study.partial or file is None or not any(curve.busy for curve in study.curves):
+        return ""
+    files = repeats_of(study.cells, study.faults, study.about)
+    return patient_line(files, file, Path("results", "studies", study.name)) if files else ""
 
 
 def filters(study: Study) -> list[Filter]:

@@ -18,6 +18,8 @@ class Ratio:
     low, high: 95 % interval of the ratio; None where a side has none.
     bound: ``at least`` or ``at most`` when one side is a lower bound of its latency, else empty.
     state, base_state: of the length on the one curve and on the other.
+    disturbed: one of the two was measured only while the machine was busy, so that the ratio decides nothing; it has no
+    interval.
     """
 
     n: int
@@ -29,10 +31,13 @@ class Ratio:
     base_state: str
     latency_s: float
     base_s: float
+    disturbed: bool = False
 
     @property
     def differs(self) -> bool:
         """Whether the interval leaves out 1. A bound alone differs when it lies on its own side of 1."""
+        if self.disturbed:
+            return False
         if self.bound:
             return self.ratio > 1 if self.bound == "at least" else self.ratio < 1
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
@@ -42,6 +47,8 @@ class Ratio:
         """``1.9× (1.7–2.1)``."""
         ends = interval(self.low, self.high)
         text = f"{self.bound} {times(self.ratio)}".strip()
+        if self.disturbed:
+            return f"{text} (machine busy)"
         return f"{text} ({ends})" if ends else text
 
 
@@ -62,6 +69,7 @@ def ratios(study: Study, curve: Curve, base: Curve) -> list[Ratio]:
         if turned:
             value, bound = 1 / value, _TURNED[bound]
             low, high = (None if end is None else 1 / end for end in (high, low))
-        n = row["n_gen"]
-        found.append(Ratio(n, value, low, high, bound, own[n][1], others[n][1], own[n][0], others[n][0]))
+        n, disturbed = row["n_gen"], bool(row["disturbed"])
+        low, high = (None, None) if disturbed else (low, high)
+        found.append(Ratio(n, value, low, high, bound, own[n][1], others[n][1], own[n][0], others[n][0], disturbed))
     return found

@@ -72,6 +72,8 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "verdict": curve.verdict,
         "sentence": curve_sentence(curve),
         "reason": curve.row["reason"],
+        "busy": curve.busy,
+        "cells": {"measured": curve.row["n_cells"], "disturbed": curve.row["n_disturbed"]},
         "lengths_measured": {key: curve.row[key] for key in ("n_budgets", "n_gen_min", "n_gen_max")},
         "detectable": curve.row["detectable"],
         "narrowest": curve.row["narrowest"],

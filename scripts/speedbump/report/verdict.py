@@ -62,6 +62,13 @@ def _verdict(curves: Sequence[Curve]) -> tuple[str, list[str]]:
         if len(curves) == 1:
             return curve_sentence(curves[0]).removesuffix("."), []
         return f"None of {plural(len(curves), 'curve')} could be measured", []
+    if len(measured) > 1 and (busy := sum(curve.busy for curve in measured)):
+        if busy == len(measured):
+            every = "both" if busy == 2 else f"all {busy}"
+            return f"the machine was busy while {every} curves were measured: nothing can be told of them", []
+        main, rest = _verdict([curve for curve in curves if not curve.busy])
+        lead = f"the machine was busy while {busy} of {len(measured)} curves {'was' if busy == 1 else 'were'} measured"
+        return f"{lead}, which cannot be judged; of the others: {main}", rest
     slow = [curve for curve in measured if curve.verdict == "slow regimes"]
     smooth = [curve for curve in measured if curve.verdict == "smooth"]
     if len(measured) == 1:
@@ -110,6 +117,9 @@ def _rest(curves: Sequence[Curve], without: Sequence[Curve]) -> list[str]:
 def curve_sentence(curve: Curve) -> str:
     """One curve's verdict as a sentence."""
     worst = curve.worst
+    if curve.busy:
+        busy = str(curve.row["reason"]).replace("this was measured", f"{curve.spoken} was measured")
+        return sentence(f"{busy}; whether it has a slow regime cannot be told")
     match curve.verdict:
         case "slow regimes" if worst is not None:
             several = len(curve.accepted) > 1

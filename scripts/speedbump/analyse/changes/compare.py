@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from speedbump.analyse.changes.busyness import why_busier, with_common_best
 from speedbump.analyse.changes.contrast import UNKNOWN, Contrast, Estimate, Side, contrast
 from speedbump.analyse.changes.extents import States, own_states, speaks_for_itself, states_against_old
 from speedbump.analyse.changes.matching import RegimeChange, pair_regimes
@@ -15,8 +16,9 @@ from speedbump.analyse.changes.places import SERIES_AXES, Place, pair_places, pa
 from speedbump.analyse.changes.verdict import Tested, Verdict, holm, judge_change, limits, p_values
 from speedbump.analyse.curve import QUIET_SD, Array, read_curves, without_profiles
 from speedbump.analyse.segments import dissect
+from speedbump.analyse.sentinels import with_disturbances
 from speedbump.analyse.tokens import common_tokens
-from speedbump.tables import BUDGET_CHANGES, REGIME_CHANGES, SERIES_CHANGES, Table
+from speedbump.tables import BUDGET_CHANGES, BUSIER, REGIME_CHANGES, SERIES_CHANGES, Table
 
 Row = dict[str, Any]
 
@@ -40,8 +42,12 @@ def compare_places(requests: pl.DataFrame) -> Changes:
     pairs = [(old, new, own) for old, new in pair_places(identities) if (own := pair_series(identities, old, new))]
     if not pairs:
         return Changes(*(table.schema.to_frame() for table in (SERIES_CHANGES, REGIME_CHANGES, BUDGET_CHANGES)))
-    sentinels = _sentinels(requests)
-    sides = {name: Side(dissect(curve), sentinels.get(name, UNKNOWN)) for name, curve in read_curves(requests)}
+    told = with_disturbances(requests)
+    sentinels = [_sentinels(told, name) for name in ("sentinel", "host_sentinel")]
+    sides = {
+        name: Side(dissect(curve), *(middle.get(name, UNKNOWN) for middle in sentinels))
+        for name, curve in read_curves(requests)
+    }
     tokens = {
         (series, n): hash_ for series, n, hash_ in common_tokens(requests).select("series", "n_gen", "tokens").rows()
     }
@@ -72,9 +78,9 @@ def compare_series_of(
         if old not in sides or new not in sides:
             drafts.append(None)
         elif same_machine:
-            drafts.append(_test(sides[old], sides[new]))
+            drafts.append(_test(*with_common_best(sides[old], sides[new]), same_machine))
         else:
-            drafts.append(_test(Side(sides[old].anatomy), Side(sides[new].anatomy)))
+            drafts.append(_test(Side(sides[old].anatomy), Side(sides[new].anatomy), same_machine))
     p = [p_values(draft.between, draft.pairings) if draft else np.empty(0) for draft in drafts]
     adjusted = np.split(holm(np.concatenate([np.empty(0), *p])), np.cumsum([len(own) for own in p])[:-1])
     n_tests = max(sum(len(own) for own in p), 1)
@@ -89,7 +95,7 @@ def compare_series_of(
     return compared
 
 
-def _test(old: Side, new: Side) -> Tested:
+def _test(old: Side, new: Side, same_machine: bool) -> Tested:
     """Everything before the correction for many tests."""
     reading = new.anatomy.reading
     between = contrast(old, new, np.zeros(new.anatomy.curve.n, bool) if reading is None else reading.slow)
@@ -99,6 +105,7 @@ def _test(old: Side, new: Side) -> Tested:
         slow = np.isin(new.anatomy.curve.budget, _slow(states_against_old(old, new, between)))
         between = contrast(old, new, slow)
         states = states_against_old(old, new, between)
+    between = replace(between, busier=why_busier(old, new, same_machine))
     before = own_states(old.anatomy)
     return Tested(between, before, states, pair_regimes(before, states, between), np.empty(0))
 
@@ -107,15 +114,18 @@ def _slow(states: States) -> Array:
     return np.asarray(states.budget[[word == "slow" for word in states.word]])
 
 
-def _sentinels(requests: pl.DataFrame) -> dict[str, Estimate]:
-    """Of every series, the middle of the log times of the fixed workload around its processes, and its variance.
+def _sentinels(requests: pl.DataFrame, name: str) -> dict[str, Estimate]:
+    """Of every series, the middle of the log times of a fixed workload around its undisturbed processes, or around all
+    where none was undisturbed, and its variance.
 
-    The device's alone: the host's is made of torch's own dispatching, which an upgrade may really have slowed down.
+    Only the device's is taken off what changed: the host's is made of torch's own dispatching, which an upgrade may
+    really have slowed down.
     """
-    around = pl.mean_horizontal(pl.col("sentinel_before_s").log(), pl.col("sentinel_after_s").log())
+    around = pl.mean_horizontal(pl.col(f"{name}_before_s").log(), pl.col(f"{name}_after_s").log())
     each = requests.with_columns(around.alias("log_s")).drop_nulls("log_s").unique(["series", "cell"])
     found = {}
-    for (series,), own in each.group_by("series"):
+    for (series,), every in each.group_by("series"):
+        own = quiet if not (quiet := every.filter(~pl.col("is_disturbed"))).is_empty() else every
         times = own["log_s"].to_numpy()
         middle = float(np.median(times))
         spread = max(1.4826 * float(np.median(np.abs(times - middle))), QUIET_SD / 2)
@@ -156,6 +166,7 @@ def _series_row(
         "drift": math.exp(between.drift.value),
         "shift_detectable": _number(limit_shift),
         "detectable": _number(limit_budget),
+        "doubt": BUSIER if between.busier else None,
     }
 
 

@@ -15,7 +15,7 @@ SESSION_SD = 0.02
 """Standard deviation of a whole session in logs, beyond what the fixed workload shows: a machine is not equally fast
 on two days. One session a side says nothing of it, so it is set."""
 DISTURBED_SD = 0.3
-"""Further standard deviation of a budget all of whose processes were flagged as disturbed."""
+"""Further standard deviation of a budget all of whose processes were disturbed."""
 ALPHA = 0.05
 """Chance that a place compared with itself shows any change: of all its tests together."""
 LOOKS_CHANGED = 0.01
@@ -46,11 +46,13 @@ UNKNOWN = Estimate(float("nan"), float("nan"))
 class Side:
     """One of the two series.
 
-    sentinel: log seconds of the fixed workload around its processes, the middle of them; UNKNOWN where none ran.
+    sentinel, host_sentinel: log seconds of the fixed workloads around its processes, the middle of them; UNKNOWN where
+    none ran.
     """
 
     anatomy: Anatomy
     sentinel: Estimate = UNKNOWN
+    host_sentinel: Estimate = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Contrast:
     log_ratio, variance: of the centres; where one is a lower bound, of that.  new_variance: of the new centre alone.
     bound: 0; 1 where the new latency is a lower bound, -1 where the old one is, 2 where both are.
     reference: budgets read as normal in both, from which ``shift`` is learnt.
-    disturbed: every process of it was flagged, on one side at least.
+    disturbed: every process of it was disturbed, on one side at least.
+    busier: why nothing can be told of the two, None where that is no hindrance: see ``busyness``.
     shift: of the normal trend.  drift: of the fixed workload, 0 where none ran or none shows.
     df: degrees of freedom behind the variances.
     p: of no change, two-sided.  shift_p: of no shift.
@@ -83,6 +86,7 @@ class Contrast:
     p: Array
     shift_p: float
     chance: Array
+    busier: str | None = None
 
     def half(self, variance: float | Array) -> Array:
         """Half of a 95 % interval."""

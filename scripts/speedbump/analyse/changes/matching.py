@@ -21,7 +21,7 @@ class Pairing:
     new: Extent | None
     inside: Flags
     factor: Estimate
-    """Of the slow-down, new over old and apart from the shift, at the budgets slow in both."""
+    """Of the slow-down, new over old and apart from the shift, at the undisturbed budgets slow in both."""
     factor_p: float
 
 
@@ -71,7 +71,7 @@ def _pair(old: Extent | None, new: Extent | None, old_states: States, new_states
     both = np.array(
         [
             slow and old_states.at(b) == new_states.at(b) == "slow"
-            for slow, b in zip(inside & (between.bound == 0), between.budget, strict=True)
+            for slow, b in zip(inside & (between.bound == 0) & ~between.disturbed, between.budget, strict=True)
         ],
         bool,
     )

@@ -15,6 +15,7 @@ UNSEEN_SHIFT = 1.5
 """Where the trend could have slowed down by this unseen, nothing found is no "unchanged"."""
 UNSEEN_BUDGET = 3.0
 """The same of a single budget."""
+WHILE_IDLE = "measure both again, one after the other, while the machine has nothing else to do"
 _MOST_NAMED = 6
 
 
@@ -70,6 +71,8 @@ def judge_change(tested: Tested, n_tests: int) -> Verdict:
     """
     between, m = tested.between, len(tested.between.budget)
     budgets = _budget_words(between, tested.adjusted[:m])
+    if between.busier:
+        return _undecided(tested, between.busier, budgets)
     trend = _word(between.shift.value, tested.adjusted[m])
     factors = [_word(p.factor.value, q) for p, q in zip(tested.pairings, tested.adjusted[m + 1 :], strict=True)]
     regimes = [
@@ -90,6 +93,13 @@ def judge_change(tested: Tested, n_tests: int) -> Verdict:
     return Verdict(word, sentence, _next(tested, budgets, regimes), budgets, trend, regimes)
 
 
+def _undecided(tested: Tested, busier: str, budgets: list[str]) -> Verdict:
+    """The verdict where the machine was busier on one side."""
+    words = ["unclear" if word != "unchanged" else word for word in budgets]
+    regimes = [RegimeChange(pairing, "can't tell", why=busier) for pairing in tested.pairings]
+    return Verdict("can't tell", busier, WHILE_IDLE, words, "unchanged", regimes)
+
+
 def _word(log_ratio: float, adjusted: float) -> str:
     if adjusted > ALPHA or not abs(log_ratio) > math.log(LEAST_CHANGE):
         return "unchanged"
@@ -98,9 +108,11 @@ def _word(log_ratio: float, adjusted: float) -> str:
 
 def _budget_words(between: Contrast, adjusted: np.typing.NDArray[np.float64]) -> list[str]:
     words = []
-    for log_ratio, p, chance, bound in zip(between.log_ratio, adjusted, between.chance, between.bound, strict=True):
+    columns = (between.log_ratio, adjusted, between.chance, between.bound, between.disturbed)
+    for log_ratio, p, chance, bound, disturbed in zip(*columns, strict=True):
         word = _word(float(log_ratio), float(p))
-        words.append("unclear" if bound == 2 or (word != "unchanged" and chance > ALPHA) else word)
+        doubtful = word != "unchanged" and (chance > ALPHA or disturbed)
+        words.append("unclear" if bound == 2 or doubtful else word)
     return words
 
 

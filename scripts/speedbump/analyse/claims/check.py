@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from speedbump.analyse.claims import cache, lengths, memory, reach, regimes
-from speedbump.analyse.claims.answer import Answer, digits
-from speedbump.analyse.claims.evidence import AbsentError, Evidence
+from speedbump.analyse.claims.answer import CANNOT_TELL, Answer, digits
+from speedbump.analyse.claims.evidence import AbsentError, BusyError, Evidence
 from speedbump.tables import CLAIMS, check_table
 
 CHECKS: Mapping[str, Callable[[Evidence], Answer]] = {
@@ -58,6 +58,8 @@ def check_claims(
         check = CHECKS[claim["claim_id"]]
         try:
             answer = check(evidence)
+        except BusyError as busy:
+            answer = Answer(CANNOT_TELL, str(busy))
         except AbsentError as absent:
             answer = Answer(NOT_TABULATED if evidence.published else NOT_MEASURED, str(absent))
         low, high = answer.interval or (None, None)

@@ -33,6 +33,10 @@ class AbsentError(Exception):
     """The evidence lacks what a claim is about; the message says what."""
 
 
+class BusyError(AbsentError):
+    """It was measured, but while the machine was busy, so that it decides nothing."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One budget of a series.
@@ -67,7 +71,10 @@ class Regime:
 
 @dataclass(frozen=True)
 class Series:
-    """One series: its axes, place, verdict, budgets in order, and accepted regimes in order."""
+    """One series: its axes, place, verdict, budgets in order, and accepted regimes in order.
+
+    busy: budgets that were measured only while the machine was busy, and not seen to be normal: they are no points.
+    """
 
     axes: Mapping[str, Any]
     machine: str
@@ -76,6 +83,7 @@ class Series:
     reason: str | None
     points: Mapping[int, Point]
     regimes: tuple[Regime, ...]
+    busy: frozenset[int] = frozenset()
 
     @property
     def model(self) -> str:
@@ -92,7 +100,8 @@ class Series:
 
     def span(self) -> str:
         """``128 to 768 tokens``."""
-        return f"{min(self.points)} to {max(self.points)} tokens"
+        every = {*self.points, *self.busy}
+        return f"{min(every)} to {max(every)} tokens"
 
 
 @dataclass(frozen=True)
@@ -110,8 +119,11 @@ class Evidence:
 
         Raises AbsentError.
         """
-        found = [series for series in matching(self.here, axes) if set(budgets) <= set(series.points)]
+        every = list(matching(self.here, axes))
+        found = [series for series in every if series.points and set(budgets) <= set(series.points)]
         if not found:
+            if any(series.busy and set(budgets) <= {*series.points, *series.busy} for series in every):
+                raise BusyError(f"the machine was busy while {axes_in_words(axes)} was measured")
             where = f" at {' and '.join(map(str, budgets))} tokens" if budgets else ""
             raise AbsentError(f"needs {axes_in_words(axes)}{where}")
         return max(found, key=lambda series: len(series.points))
@@ -120,6 +132,8 @@ class Evidence:
         """The series with these axes that shares the most budgets with another. Raises AbsentError."""
         found = [series for series in matching(self.here, axes) if set(series.points) & set(of.points)]
         if not found:
+            if any((set(series.points) | series.busy) & set(of.points) for series in matching(self.here, axes)):
+                raise BusyError(f"the machine was busy while {axes_in_words(axes)} was measured")
             raise AbsentError(f"needs {axes_in_words(axes)} at the same budgets")
         return max(found, key=lambda series: len(set(series.points) & set(of.points)))
 
@@ -128,7 +142,7 @@ class Evidence:
         models = tuple(models)
         found = []
         for model in models:
-            own = [s for s in matching(self.here, {**axes, "model": model}) if len(s.points) > 1]
+            own = [s for s in matching(self.here, {**axes, "model": model}) if len({*s.points, *s.busy}) > 1]
             found += [max(own, key=lambda series: len(series.points))] if own else []
         if not found:
             raise AbsentError(f"needs curves of {', '.join(models)} {axes_in_words(axes)}")
@@ -159,8 +173,12 @@ def assemble(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame,
     """Series from tables.SERIES, BUDGETS and REGIMES, and from ``details``, which has the schema DETAILS."""
     rows = budgets.join(details, on=["series", "n_gen"], how="left").sort("n_gen")
     points: dict[str, dict[int, Point]] = {}
+    busy: dict[str, set[int]] = {}
     for row in rows.iter_rows(named=True):
-        points.setdefault(row["series"], {})[row["n_gen"]] = _point(row)
+        if row["disturbed"] and row["state"] != "normal":
+            busy.setdefault(row["series"], set()).add(row["n_gen"])
+        else:
+            points.setdefault(row["series"], {})[row["n_gen"]] = _point(row)
     accepted: dict[str, list[Regime]] = {}
     for row in regimes.filter("accepted").sort("first_slow").iter_rows(named=True):
         regime = Regime(**{name: row[name] for name in Regime.__dataclass_fields__})
@@ -174,6 +192,7 @@ def assemble(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame,
             reason=row["reason"],
             points=points.get(row["series"], {}),
             regimes=tuple(accepted.get(row["series"], ())),
+            busy=frozenset(busy.get(row["series"], ())),
         )
         for row in series.iter_rows(named=True)
     ]

@@ -109,10 +109,13 @@ class Reference:
 
 
 def read_curves(series: pl.DataFrame, budgets: pl.DataFrame, regimes: pl.DataFrame) -> list[Curve]:
-    """Every series that has a latency."""
-    points: dict[str, dict[int, Point]] = {}
-    for row in budgets.iter_rows(named=True):
-        points.setdefault(row["series"], {})[row["n_gen"]] = _point(row)
+    """Every series that has a latency, without the lengths that were measured only while the machine was busy and not
+    seen to be normal: what an arm changes cannot be told from them.
+    """
+    points: dict[str, dict[int, Point]] = {name: {} for name in budgets["series"].unique()}
+    usable = ~pl.col("disturbed").fill_null(value=False) | (pl.col("state") == "normal")
+    for row in budgets.filter(usable).iter_rows(named=True):
+        points[row["series"]][row["n_gen"]] = _point(row)
     accepted: dict[str, list[Regime]] = {}
     for row in regimes.filter("accepted").iter_rows(named=True):
         accepted.setdefault(row["series"], []).append(Regime(**{k: row[k] for k in Regime.__dataclass_fields__}))

@@ -105,6 +105,8 @@ def _verdict_rows(reference: Reference, verdict: Verdict, seen: dict[str, Observ
 def growth_rows(sight: Sight) -> list[Row]:
     """Growth of every counter over lengths, over the requests of a process, and over the steps of a request."""
     curve = sight.reference.curve
+    if not curve.points:
+        return []
     slow = curve.lengths("slow")
     last = max(slow, default=max(curve.points))
     cells = sight.own.filter(pl.col("n_gen") <= last)

@@ -228,7 +228,9 @@ def _gained(sight: Sight, arm: Arm | None, needs: str) -> Observation:
 
 
 def _first_over_measured(sight: Sight, curve: Curve) -> dict[int, tuple[float, float]]:
-    """Log of the first request over the median of the measured ones, with its variance, by length; fresh processes."""
+    """Log of the first request over the median of the measured ones, with its variance, by length, of fresh processes
+    at the curve's points.
+    """
     rows = sight.of(curve).filter(pl.col("lifetime") == "fresh")
     log_s = pl.col("e2e_s").log()
     measured = pl.col("phase") == "measured"
@@ -245,7 +247,7 @@ def _first_over_measured(sight: Sight, curve: Curve) -> dict[int, tuple[float, f
             max(row["spread"], _LEAST_VARIANCE) * (1 / row["n_first"] + _OF_MEDIAN / row["n_later"]),
         )
         for row in lengths.iter_rows(named=True)
-        if row["n_first"] and row["n_later"] > 1
+        if row["n_gen"] in curve.points and row["n_first"] and row["n_later"] > 1
     }
 
 

@@ -75,9 +75,11 @@ def describe(study: Study, datasets: dict[str, Rows], published: Published) -> S
 
 def cache_finding(on: Curve, found: list[Ratio]) -> str:
     """The title: what the cache brings outside the slow regime, and inside."""
-    clear = [ratio for ratio in found if not ratio.bound]
+    clear = [ratio for ratio in found if not ratio.bound and not ratio.disturbed]
     normal = [ratio for ratio in clear if ratio.base_state == "normal"]
     slow = [ratio for ratio in clear if ratio.base_state == "slow"]
+    if not clear and any(ratio.disturbed for ratio in found):
+        return f"What the cache brings {on.spoken} is not known: the machine was busy"
     if not clear:
         return f"What the cache brings {on.spoken} is known as a bound only"
     if slow and normal:
