@@ -1,6 +1,7 @@
 """Which cells and run files a project has, what plans and checks add, and what is written when; without Snakemake."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,8 @@ def test_every_cell_has_a_run_file_of_its_machine_and_stack_and_its_parameters()
     assert [catalogue.parameters(cell_id(cell)) for cell in cells] == list(map(canonical, cells))
     assert catalogue.measured_stacks() == [NEW]
     assert catalogue.environment(NEW) == []
+    assert re.fullmatch(catalogue.stack_pattern, NEW)
+    assert not re.fullmatch(catalogue.stack_pattern, OLD)
 
 
 @pytest.mark.parametrize("ask", ["parameters", "definition"])
@@ -376,6 +379,7 @@ def test_a_listed_stack_is_known_once_its_environment_is_made():
     assert catalogue.measured_stacks() == stacks
     assert len(catalogue.runs("scan")) == 6
     assert catalogue.environment(stacks[1]) == [str(second.record)]
+    assert all(re.fullmatch(catalogue.stack_pattern, stack) for stack in stacks)
     assert catalogue.definition(first.name) == first.as_json()
     assert len(json.loads(Path(project.worklist).read_text())) == 6
     with pytest.raises(UnknownError, match="turned out to be this one"):

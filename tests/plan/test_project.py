@@ -7,16 +7,14 @@ import pytest
 import yaml
 
 from speedbump.grid.study import StudyError
-from speedbump.plan import project as project_module
 from speedbump.plan.project import open_project
 
-GIB = 2**30
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "config" / "README.md").read_text()
 
 
-def every_device(*python):
-    return {name: {"computes": True, "present": True} for name in ("cpu", "mps", "cuda")}
+def a_gpu(*python):
+    return {name: {"computes": True, "present": True} for name in ("cpu", "cuda")}
 
 
 @pytest.mark.parametrize(
@@ -30,15 +28,14 @@ def every_device(*python):
 def test_a_call_that_says_two_things_is_refused(tmp_path, monkeypatch, files, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StudyError) as refused:
-        open_project(options, files, [], every_device, print)
+        open_project(options, files, [], a_gpu, print)
     assert str(refused.value).startswith(message)
 
 
 def test_the_example_in_the_studies_page_is_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (example,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    monkeypatch.setattr(project_module, "memory_of", lambda machine: 128 * GIB)
-    project = open_project(yaml.safe_load(example), ["mine.yaml"], [], every_device, print)
+    project = open_project(yaml.safe_load(example), ["mine.yaml"], [], a_gpu, print)
     assert len(project.grid.cells["scan"]) == 21
     assert list(tmp_path.iterdir()) == []
 
