@@ -49,6 +49,7 @@ class Slow:
     slowdown: float
     accepted: bool = True
     confirmed: bool = False
+    kind: str = "regime"
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Line:
     disturbed: dict[int, str] = field(default_factory=dict)
     """Lengths whose cell is flagged, with the reason."""
     levels: str | None = None
+    stopped_from: int | None = None
     machine: str = MACHINE
     stack: str = STACK
 
@@ -292,6 +294,7 @@ def _simulate_verdict(
             {
                 "series": series,
                 "regime": number,
+                "kind": regime.kind,
                 "accepted": regime.accepted,
                 "reason": None if regime.accepted else "its interval reaches down to 1.1 times the trend",
                 "first_slow": regime.first,
@@ -340,6 +343,8 @@ def _simulate_verdict(
             "fall_p": 0.001 if accepted else None,
             "detectable": 1.4 if measured else None,
             "narrowest": max(np.diff(measured).tolist(), default=None) if measured else None,
+            "stopped_from": line.stopped_from,
+            "stopped_by": None if line.stopped_from is None else "stopped by the memory guard",
             "next": line.next,
         }
     )

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from speedbump.analyse.aside import Aside
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
 from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves, without_profiles
 from speedbump.analyse.reference import Reference, find_references
 from speedbump.analyse.segments import Anatomy, Segment, dissect
-from speedbump.analyse.verdict import Verdict, is_confirmed, judge
+from speedbump.analyse.summary import Summary, summarise
+from speedbump.analyse.verdict import Verdict, is_confirmed, judge, stopped_tail
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
 
 Row = dict[str, Any]
@@ -108,6 +110,7 @@ def _regime_throughout(anatomy: Anatomy, reference: Reference) -> Row:
     """The regime of such a series: open on both sides, its slow-down against the reference."""
     budget, centre = anatomy.curve.budget.astype(int).tolist(), anatomy.summary.centre
     return {
+        "kind": "regime",
         "accepted": True,
         "first_slow": budget[0],
         "last_slow": budget[-1],
@@ -143,13 +146,14 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
     """A series' row, its identity aside."""
     curve, fall = anatomy.curve, anatomy.fall
     slowdowns = [segment.slowdown.value for segment in anatomy.accepted]
+    stop = stopped_tail(anatomy)
     return {
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "n_budgets": curve.n,
         "n_gen_min": int(curve.budget[0]),
         "n_gen_max": int(curve.budget[-1]),
-        "n_regimes": len(slowdowns),
+        "n_regimes": sum(not segment.is_step for segment in anatomy.accepted),
         "slowdown_max": max(slowdowns, default=None),
         "n_processes": int(processes_of(anatomy).max()),
         "falls": bool(fall and fall.significant),
@@ -159,6 +163,8 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
         "fall_p": fall.p if fall else None,
         "detectable": _number(float(anatomy.detectable.max())),
         "narrowest": int(np.diff(curve.budget).max()) if curve.n > 1 else None,
+        "stopped_from": stop and stop.first,
+        "stopped_by": stop and stop.by,
         "next": verdict.next,
     }
 
@@ -171,6 +177,8 @@ def regime_rows(series: str, anatomy: Anatomy) -> list[Row]:
 def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
     assert anatomy.expectation is not None
     curve, expected, centre = anatomy.curve, anatomy.expectation.log_latency, anatomy.summary.centre
+    if not segment.is_step:
+        expected = expected + anatomy.level
     at = slice(segment.first, segment.last + 1)
     worst = segment.first + int(np.argmax((centre - expected)[at]))
     (onset_low, onset_high), (recovery_low, recovery_high) = segment.brackets.onset, segment.brackets.recovery
@@ -183,6 +191,7 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
         for level in segment.levels
     ]
     return {
+        "kind": segment.kind,
         "accepted": segment.accepted,
         "reason": segment.reason,
         "first_slow": int(curve.budget[segment.first]),
@@ -207,17 +216,10 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
 
 
 def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
-    """A row for every budget."""
+    """A row for every budget, in order."""
     curve, summary, expectation = anatomy.curve, anatomy.summary, anatomy.expectation
-    low, high = (np.exp(end) for end in centre_interval(summary))
-    columns: dict[str, list[Any]] = {
-        "n_gen": curve.budget.astype(int).tolist(),
-        "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),
+    columns = _latency_columns(curve, summary) | {
         "n_processes": processes_of(anatomy).tolist(),
-        "latency_s": np.exp(summary.centre).tolist(),
-        "low_s": _known(np.where(curve.censored, np.nan, low)),
-        "high_s": _known(np.where(curve.censored, np.nan, high)),
-        "lower_bound": curve.censored.tolist(),
         "p_slow": _known(anatomy.p_slow),
         "state": states_in_words(anatomy),
         "unstable": anatomy.unstable.tolist(),
@@ -230,8 +232,38 @@ def budget_rows(series: str, anatomy: Anatomy) -> list[Row]:
         columns["expected_low_s"] = np.exp(expectation.log_latency - half).tolist()
         columns["expected_high_s"] = np.exp(expectation.log_latency + half).tolist()
         columns["slowdown"] = np.exp(summary.centre - expectation.log_latency).tolist()
-    names = list(columns)
-    return [{"series": series, **dict(zip(names, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+    rows = _rows(series, columns)
+    if anatomy.aside is not None:
+        rows += _rows(series, _aside_columns(anatomy.aside))
+    return sorted(rows, key=lambda row: int(row["n_gen"]))
+
+
+def _rows(series: str, columns: Mapping[str, list[Any]]) -> list[Row]:
+    return [{"series": series, **dict(zip(columns, row, strict=True))} for row in zip(*columns.values(), strict=True)]
+
+
+def _latency_columns(curve: Curve, summary: Summary) -> dict[str, list[Any]]:
+    low, high = (np.exp(end) for end in centre_interval(summary))
+    return {
+        "n_gen": curve.budget.astype(int).tolist(),
+        "n_requests": np.where(curve.censored, 0, summary.count).astype(int).tolist(),
+        "latency_s": np.exp(summary.centre).tolist(),
+        "low_s": _known(np.where(curve.censored, np.nan, low)),
+        "high_s": _known(np.where(curve.censored, np.nan, high)),
+        "lower_bound": curve.censored.tolist(),
+    }
+
+
+def _aside_columns(aside: Aside) -> dict[str, list[Any]]:
+    """The budgets that the verdict does not rest on: their latencies, and that their state is unclear."""
+    curve, summary = aside.curve, summarise(aside.curve)
+    return _latency_columns(curve, summary) | {
+        "n_processes": np.maximum(curve.n_processes, 1).tolist(),
+        "state": ["unclear"] * curve.n,
+        "unstable": [False] * curve.n,
+        "expected_s": _known(np.exp(aside.expected)),
+        "slowdown": _known(np.exp(summary.centre - aside.expected)),
+    }
 
 
 def processes_of(anatomy: Anatomy) -> Indices:
