@@ -26,5 +26,7 @@ def answer(curve: Curve) -> Answer:
     anatomy = dissect(curve)
     accepted = anatomy.accepted
     slowdowns = [(s.slowdown.value, s.slowdown.low, s.slowdown.high) for s in accepted]
-    unstable = tuple(np.flatnonzero(anatomy.unstable).tolist())
-    return Answer([(s.first, s.last) for s in accepted], slowdowns, judge(anatomy).verdict, unstable)
+    place = np.searchsorted(curve.budget, anatomy.curve.budget).tolist()  # some budgets may be set aside
+    unstable = tuple(place[i] for i in np.flatnonzero(anatomy.unstable))
+    regimes = [(place[s.first], place[s.last]) for s in accepted]
+    return Answer(regimes, slowdowns, judge(anatomy).verdict, unstable)

@@ -9,7 +9,10 @@ import polars as pl
 
 from speedbump.grid.axes import AXES
 
-VERDICTS = ("smooth", "slow regimes", "excess", "undetermined", "not measured")
+VERDICTS = ("smooth", "slow regimes", "excess", "step", "undetermined", "not measured")
+
+REGIME_KINDS = ("regime", "step up", "step down")
+"""A slow regime; from some budget on everything longer in proportion, or less long."""
 
 PHASES = ("warmup", "measured")
 
@@ -243,12 +246,16 @@ SERIES = Table(
         _s("stack", "OS, torch and transformers versions, a slug"),
         *(c for c in _AXIS_COLUMNS if c.name not in ("n_gen", "process")),
         _s("verdict", "one of: " + ", ".join(VERDICTS)),
-        _s("reason", "why undetermined or not measured, or which reference shows it slow throughout; else null"),
-        _i("n_budgets", "budgets with a measurement"),
+        _s(
+            "reason",
+            "why undetermined or not measured, which reference shows it slow throughout, or which budgets the verdict "
+            "leaves out; else null",
+        ),
+        _i("n_budgets", "budgets that the verdict rests on: without those stopped too early, and those too fast"),
         _i("n_gen_min", "smallest of them", "tokens"),
         _i("n_gen_max", "largest of them", "tokens"),
-        _i("n_regimes", "accepted slow regimes"),
-        _f("slowdown_max", "largest slow-down of a regime against the trend; null without one"),
+        _i("n_regimes", "accepted slow regimes; a step is none"),
+        _f("slowdown_max", "largest slow-down of a regime or step against the trend; null without one"),
         _i("n_processes", "most processes behind one budget: 1 means the intervals are within one process"),
         _b("falls", "latency falls significantly from some budget to a larger one"),
         _i("fall_from", "budget before the most significant fall", "tokens"),
@@ -261,6 +268,13 @@ SERIES = Table(
             "regimes narrower than this many tokens may have been missed: the widest step measured",
             "tokens",
         ),
+        _i(
+            "stopped_from",
+            "from this budget on every request was stopped before it was surely slow; null where there is none",
+            "tokens",
+            late=True,
+        ),
+        _s("stopped_by", "by what, as the messages of its requests begin; null where stopped_from is", late=True),
         _s("next", "what to measure next, in plain words; null when nothing"),
         _i("n_cells", "processes behind the curve", late=True),
         _i("n_disturbed", "of these, disturbed while they were measured", late=True),
@@ -273,6 +287,12 @@ REGIMES = Table(
     (
         _s("series", "id of the series"),
         _i("regime", "number within the series, from 1"),
+        _s(
+            "kind",
+            "one of: " + ", ".join(REGIME_KINDS) + "; the slow budgets of a step are those on its slow side; null in "
+            "older tables, which have regimes only",
+            late=True,
+        ),
         _b("accepted", "false: looks slow, evidence too weak; reason says why"),
         _s("reason", "why not accepted; null when accepted"),
         _i("first_slow", "smallest slow budget", "tokens"),
@@ -288,7 +308,8 @@ REGIMES = Table(
         _f("slowdown_high", "its upper end; null where lower_bound"),
         _f(
             "slowdown_neighbour",
-            "against the slower of its two normal neighbours, no trend needed; null when open on both sides",
+            "against the slower of its two normal neighbours, each latency over what is expected at its length; null "
+            "when open on both sides",
         ),
         _b("lower_bound", "at least one budget of it never finished"),
         _b("confirmed", "seen again in another process: edges and one inner budget"),

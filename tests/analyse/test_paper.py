@@ -49,7 +49,7 @@ def test_regime_of_a_published_series(name):
     assert segment.slowdown.value == pytest.approx(slowdown, rel=0.05)
     assert segment.slowdown.low < slowdown < segment.slowdown.high
     if neighbour:
-        assert segment.neighbours.slowdown == pytest.approx(neighbour, rel=0.02)
+        assert segment.neighbours.ratio == pytest.approx(neighbour, rel=0.02)
 
 
 def test_brackets_of_the_fine_sweep():

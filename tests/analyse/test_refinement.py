@@ -143,3 +143,26 @@ def test_a_doubtful_end_asks_for_a_budget_beside_it():
     requests = requests_table(runs)
     assert "bend" in find_regimes(requests).series["reason"].item()
     assert [(c.kind, c.n_gen) for c in plan(requests)] == [("gap", 192)]
+
+
+def test_a_step_has_one_edge_to_refine_and_to_confirm(make_requests):
+    requests = make_requests(dict.fromkeys(range(384, 769, 32), 3.0))
+    (cell,) = plan(requests, width=16, rounds=9)
+    assert (cell.kind, cell.n_gen, cell.why) == (
+        "probe",
+        368,
+        "First process at 368 tokens: middle of the bracket 352 to 384, where the step begins.",
+    )
+    assert [(c.kind, c.n_gen, c.process) for c in plan(requests, width=32)] == [
+        ("confirm", 352, 2),
+        ("confirm", 384, 2),
+        ("confirm", 576, 2),
+    ]
+
+
+def test_a_step_seen_again_in_another_process_is_confirmed(make_requests):
+    again = [(352, 3.62), (384, 3 * 3.94), (576, 3 * 5.86)]
+    extra = tuple(Run("s", n, (t, t * 1.02, t * 0.98), process=2) for n, t in again)
+    requests = make_requests(dict.fromkeys(range(384, 769, 32), 3.0), extra=extra)
+    assert find_regimes(requests).regimes["confirmed"].to_list() == [True]
+    assert plan(requests, width=32) == []

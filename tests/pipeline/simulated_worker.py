@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 PAUSE_S = float(os.environ.get("SIMULATED_PAUSE_S", "0.3"))
+NEVER_FROM = int(os.environ.get("SIMULATED_NEVER_FROM", "1000000"))
+"""Requests of so many tokens do not end before any limit."""
 SLOW = (200, 263)
 NVIDIA_SMI = """#!/bin/sh
 case "$*" in *query-gpu=uuid*) echo GPU-aaa; echo GPU-bbb;; esac
@@ -55,7 +57,7 @@ def answer(task: dict, report) -> None:
     for planned in task["requests"]:
         now = datetime.now(UTC).isoformat()
         report("request_started", request=planned["request"], started_at=now)
-        time.sleep(PAUSE_S)
+        time.sleep(60 if planned["n_gen"] >= NEVER_FROM else PAUSE_S)
         factor = 10 if SLOW[0] <= planned["n_gen"] <= SLOW[1] else 1
         e2e_s = 0.02 + 0.01 * factor * planned["n_gen"] * (1 + 0.01 * (planned["request"] % 2))
         times = {"start_s": end_s + 0.001, "end_s": end_s + 0.001 + e2e_s, "ttft_s": 0.02, "e2e_s": e2e_s}

@@ -49,6 +49,7 @@ class Slow:
     slowdown: float
     accepted: bool = True
     confirmed: bool = False
+    kind: str = "regime"
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Line:
     """Lengths whose cell is flagged, with the reason."""
     busy: bool = False
     levels: str | None = None
+    stopped_from: int | None = None
     machine: str = MACHINE
     stack: str = STACK
 
@@ -293,6 +295,7 @@ def _simulate_verdict(
             {
                 "series": series,
                 "regime": number,
+                "kind": regime.kind,
                 "accepted": regime.accepted,
                 "reason": None if regime.accepted else "its interval reaches down to 1.1 times the trend",
                 "first_slow": regime.first,
@@ -341,6 +344,8 @@ def _simulate_verdict(
             "fall_p": 0.001 if accepted else None,
             "detectable": 1.4 if measured else None,
             "narrowest": max(np.diff(measured).tolist(), default=None) if measured else None,
+            "stopped_from": line.stopped_from,
+            "stopped_by": None if line.stopped_from is None else "stopped by the memory guard",
             "next": line.next,
             "n_cells": len(measured),
             "n_disturbed": len(line.disturbed),

@@ -1,6 +1,7 @@
 """Whatever the curves are, what is said of them is whole sentences that contradict no table."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -62,7 +63,7 @@ def curves(draw: st.DrawFn) -> Curve:
     verdict = draw(st.sampled_from(VERDICTS))
     lengths = sorted(draw(st.sets(st.integers(1, 4096), min_size=1, max_size=12))) if verdict != "not measured" else []
     found: list[Regime] = []
-    if lengths and verdict in ("slow regimes", "excess"):
+    if lengths and verdict in ("slow regimes", "excess", "step"):
         found = [draw(regimes(lengths, number, True)) for number in range(1, draw(st.integers(2, 3)))]
     if lengths and verdict == "undetermined":
         found = [draw(regimes(lengths, 1, False))] if draw(st.booleans()) else []
@@ -77,7 +78,10 @@ def curves(draw: st.DrawFn) -> Curve:
         "detectable": draw(st.one_of(st.none(), ratios)),
         "narrowest": draw(st.one_of(st.none(), st.integers(1, 256))) if lengths else None,
         "busy": False,
+        "stopped_from": draw(st.one_of(st.none(), st.just(512))) if lengths else None,
     }
+    if verdict == "step":
+        found = [replace(regime, kind=draw(st.sampled_from(("step up", "step down")))) for regime in found]
     slow = {n for regime in found for n in lengths if regime.first_slow <= n <= regime.last_slow}
     budgets = pl.DataFrame(
         [
@@ -120,7 +124,7 @@ def test_no_boast_the_interval_does_not_carry(curve: Curve) -> None:
     if worst is None:
         assert "×" not in text or "could have been missed" in text
     elif worst.lower_bound:
-        assert "at least" in text
+        assert ("at most" if worst.kind == "step down" else "at least") in text
     elif worst.slowdown_low is None:
         assert "no interval" in text
     if curve.verdict == "excess":

@@ -29,6 +29,15 @@ WHY_BUSY = (
     "as at rest"
 )
 BUSY = Line("distilgpt2", "cpu", verdict="undetermined", reason=WHY_BUSY, busy=True)
+STEP = Line("gpt2", slow=(Slow(384, 768, 5.0, kind="step up"),), verdict="step")
+DOWN = Line("gpt2", slow=(Slow(128, 384, 2.0, kind="step down"),), verdict="step")
+FAST = Line("gpt2", reason="at 512 tokens: suspiciously fast, 5.0 times below the trend: look at it")
+STOPPED = Line(
+    "gpt2",
+    verdict="undetermined",
+    reason="from 384 tokens nothing finished, stopped by the memory guard",
+    stopped_from=384,
+)
 FAILED = Line("bloom-560m", failed=dict.fromkeys(GRID, "out_of_memory"), reason="every run ran out of memory")
 
 
@@ -97,6 +106,37 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
         (
             (BUSY, replace(BUSY, model="gpt2")),
             "The machine was busy while both curves were measured: nothing can be told of them.",
+        ),
+        (
+            (STEP,),
+            "GPT-2 on MPS takes 5.0× (95 % interval 4.2–6.0) as long from 384 tokens on, and stays so as far as was "
+            "measured; seen in one process.",
+        ),
+        (
+            (STEP, SMOOTH, UNTOLD),
+            "1 of 3 measured curves takes a step: GPT-2 on MPS takes 5.0× (95 % interval 4.2–6.0) as long from 384 "
+            "tokens on, seen in one process; 1 curve cannot be judged.",
+        ),
+        (
+            (DOWN,),
+            "GPT-2 on MPS takes 0.50× (95 % interval 0.42–0.59) as long from 512 tokens on, and stays so as far as "
+            "was measured; seen in one process.",
+        ),
+        (
+            (MEDIUM, STEP),
+            "1 of 2 measured curves falls into a slow regime: GPT-2 Medium on MPS takes 10.7× (95 % interval "
+            "9.1–12.8) what its trend expects at 512 tokens, seen in one process; 1 curve takes a step.",
+        ),
+        (
+            (STOPPED,),
+            "Whether GPT-2 on MPS has a slow regime cannot be told: from 384 tokens nothing finished, stopped by the "
+            "memory guard; a smaller model, half-precision weights or shorter lengths may finish.",
+        ),
+        (
+            (FAST,),
+            "No slow regime was found for GPT-2 on MPS between 128 and 768 tokens; a slow-down below 1.4× or one "
+            "narrower than 128 tokens could have been missed; at 512 tokens: suspiciously fast, 5.0 times below the "
+            "trend: look at it.",
         ),
         ((FAILED,), "BLOOM-560M on MPS could not be measured: every run ran out of memory."),
         ((FAILED, Line("gpt2", failed=dict.fromkeys(GRID, "killed"))), "None of 2 curves could be measured."),
@@ -186,6 +226,8 @@ def test_condition_names_the_life_of_the_process(tmp_path: Path) -> None:
         ),
         ((SMOOTH,), "Latency grows with the output length and stays on its trend"),
         ((ABOVE, SMOOTH), "1 curve of 2 above the trend, none with a proven return"),
+        ((STEP,), "GPT-2 on MPS takes 5.0× (95 % interval 4.2–6.0) as long from 384 tokens on: the step lies between"),
+        ((STEP, SMOOTH), "1 curve of 2 takes a step"),
         ((SMOOTH, UNTOLD), "1 of 2 curves stays on its trend; 1 curve cannot be judged"),
         ((FAILED,), "Latency by output length"),
     ],

@@ -1,7 +1,7 @@
 """A curve: what was measured of one series, budget by budget, in log seconds."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,8 @@ class Curve:
     unrest: how much whole processes were slowed by what else the machine did: standard deviation, over the
     processes, of the log time of the fixed workloads that ran before each, the larger; 0 where none ran.
     load: what else the machine did, None where nothing is known of that.
+    stopped_by: for each budget, what stopped the requests behind its bound, as their message begins ("stopped by the
+    memory guard"); None where nothing was stopped, or no message says. Empty: not known of any.
     """
 
     budget: Array
@@ -84,6 +86,7 @@ class Curve:
     published: Published | None = None
     unrest: float = 0.0
     load: Load | None = None
+    stopped_by: tuple[str | None, ...] = ()
 
     @property
     def n(self) -> int:
@@ -106,6 +109,36 @@ class Curve:
     def pooled(self, i: int) -> Array:
         """Every repeat of budget ``i``, processes together; empty for a published or a censored budget."""
         return np.concatenate(self.repeats[i]) if self.repeats[i] else np.empty(0)
+
+    def only(self, kept: Flags) -> "Curve":
+        """The curve of some of its budgets: flags, shape (n,)."""
+        places = np.flatnonzero(kept)
+        table = self.published
+        return replace(
+            self,
+            budget=self.budget[kept],
+            repeats=tuple(self.repeats[i] for i in places),
+            bound=self.bound[kept],
+            n_stopped=self.n_stopped[kept],
+            stops=tuple(self.stops[i] for i in places),
+            disturbed=self.disturbed[kept],
+            published=table and Published(table.mean_s[kept], table.sd_s[kept], table.count[kept]),
+            stopped_by=tuple(self.stopped_by[i] for i in places) if self.stopped_by else (),
+        )
+
+    def slowed(self, i: int, times: float) -> "Curve":
+        """The curve with every request of budget ``i`` so many times as long."""
+        more = np.where(np.arange(self.n) == i, np.log(times), 0.0)
+        table, factor = self.published, np.exp(more)
+        return replace(
+            self,
+            repeats=tuple(
+                tuple(values + m for values in processes) for processes, m in zip(self.repeats, more, strict=True)
+            ),
+            bound=self.bound + more,
+            stops=tuple(stops + m for stops, m in zip(self.stops, more, strict=True)),
+            published=table and Published(table.mean_s * factor, table.sd_s * factor, table.count),
+        )
 
 
 def from_repeats(budget: Array, repeats: list[Array]) -> Curve:
@@ -159,6 +192,7 @@ def read_curves(requests: pl.DataFrame) -> Iterator[tuple[str, Curve]]:
             "level",
             *_SENTINELS,
             *_BEST,
+            pl.when(stopped).then(pl.col("message").str.split(":").list.first()).alias("stopped_by"),
         )
         .sort("series", "n_gen", "process", "log_s")
     )
@@ -173,6 +207,7 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
     budget, first = np.unique(budgets, return_index=True)
     repeats: list[tuple[Array, ...]] = []
     stops: list[Array] = []
+    messages: list[str | None] = []
     n = len(budget)
     bound, n_stopped, flagged = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, bool)
     for i, (start, end) in enumerate(zip(first, [*first[1:], len(budgets)], strict=True)):
@@ -180,6 +215,7 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
         ok, value = finished[at], log_s[at]
         flagged[i] = disturbed[at].all()
         stops.append(_stops(process[at], value, ok))
+        messages.append(None if ok.any() else rows["stopped_by"][int(start) + int(np.argmax(value))])
         if not ok.any():
             bound[i], n_stopped[i] = value.max(), len(value)
             repeats.append(())
@@ -195,9 +231,16 @@ def _read_curve(rows: pl.DataFrame) -> Curve:
         repeats.append(tuple(np.split(value[keep], cuts)))
     processes = rows.unique("process", keep="first", maintain_order=True)
     return Curve(
-        budget.astype(float), tuple(repeats), bound, n_stopped, tuple(stops), flagged,
-        unrest=_unrest(processes), load=_load(rows, processes),
-    )  # fmt: skip
+        budget.astype(float),
+        tuple(repeats),
+        bound,
+        n_stopped,
+        tuple(stops),
+        flagged,
+        unrest=_unrest(processes),
+        load=_load(rows, processes),
+        stopped_by=tuple(messages),
+    )
 
 
 def _load(rows: pl.DataFrame, processes: pl.DataFrame) -> Load:

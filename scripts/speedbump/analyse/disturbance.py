@@ -50,23 +50,14 @@ def dissect_quiet(curve: Curve) -> Anatomy:
 
 
 def set_aside(anatomy: Anatomy, curve: Curve) -> Flags:
-    """Which lengths of the curve are not in the anatomy of its quiet part."""
-    return ~np.isin(curve.budget, anatomy.curve.budget)
+    """Which lengths of the curve are not in its quiet part, of which ``anatomy`` is."""
+    quiet = [anatomy.curve.budget] + ([anatomy.aside.curve.budget] if anatomy.aside else [])
+    return ~np.isin(curve.budget, np.concatenate(quiet))
 
 
 def _without(curve: Curve, aside: Flags) -> Curve:
     """The other lengths, with the unrest of their undisturbed processes."""
-    kept = np.flatnonzero(~aside)
-    return replace(
-        curve,
-        budget=curve.budget[kept],
-        repeats=tuple(curve.repeats[i] for i in kept),
-        bound=curve.bound[kept],
-        n_stopped=curve.n_stopped[kept],
-        stops=tuple(curve.stops[i] for i in kept),
-        disturbed=curve.disturbed[kept],
-        unrest=curve.load.unrest if curve.load else curve.unrest,
-    )
+    return replace(curve.only(~aside), unrest=curve.load.unrest if curve.load else curve.unrest)
 
 
 def _excess(quiet: Anatomy, curve: Curve) -> Array:

@@ -23,27 +23,33 @@ disturbed requests is itself estimated, which makes the promise some three times
 
 @dataclass(frozen=True)
 class Neighbours:
-    """slowdown: geometric mean of the stretch over the slower of its normal neighbours, budgets untouched by
-    any trend; NaN when it has none.  lowest: the same, less twice its standard error.
+    """A stretch against the slower of its normal neighbours; NaN when it has none.
+
+    slowdown: geometric mean of the stretch's latencies, each over what is expected there, over the same of the
+    neighbour, so that lengths far apart compare.  ratio: of the latencies themselves, untouched by any trend.
+    lowest: the ratio, less twice its standard error.
     """
 
     slowdown: float
+    ratio: float
     lowest: float
 
 
-def compare_neighbours(first: int, last: int, summary: Summary, normal: Flags) -> Neighbours:
-    """The stretch against the slower of the normal budgets next to it, no trend needed."""
+def compare_neighbours(first: int, last: int, summary: Summary, expected: Array, normal: Flags) -> Neighbours:
+    """The stretch against the normal budgets next to it.  expected: log seconds of a normal budget, shape (n,)."""
     left, right = np.flatnonzero(normal[:first]), np.flatnonzero(normal[last + 1 :])
     beside = [int(left[-1])] if len(left) else []
     beside += [last + 1 + int(right[0])] if len(right) else []
     if not beside:
-        return Neighbours(math.nan, math.nan)
-    slower = max(beside, key=lambda i: float(summary.centre[i]))
+        return Neighbours(math.nan, math.nan, math.nan)
     at = slice(first, last + 1)
     size = last + 1 - first
+    beyond = summary.centre - expected
+    slowdown = float(beyond[at].mean() - beyond[beside].max())
+    slower = max(beside, key=lambda i: float(summary.centre[i]))
     ratio = float(summary.centre[at].mean() - summary.centre[slower])
     error = math.sqrt(float(summary.variance[at].sum()) / size**2 + float(summary.variance[slower]))
-    return Neighbours(math.exp(ratio), math.exp(ratio - 2 * error))
+    return Neighbours(math.exp(slowdown), math.exp(ratio), math.exp(ratio - 2 * error))
 
 
 @dataclass(frozen=True)

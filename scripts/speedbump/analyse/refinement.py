@@ -165,15 +165,20 @@ def _in_regime(known: _Known, budget: Row) -> bool:
 
 
 def _bisect(known: _Known, settings: Refinement, regime: Row) -> Iterator[Planned | None]:
+    what = _noun(regime)
     for edge, low, high in _brackets(regime):
         if high - low <= settings.width:
             continue
         for budget in known.budgets:
             if low < budget["n_gen"] < high:
-                why = f"state unclear between {low} and {high}, where the slow regime {edge}s"
+                why = f"state unclear between {low} and {high}, where the {what} {edge}s"
                 yield _settle(known, settings, settings.protocol, budget["n_gen"], "repeat", why)
-        why = f"middle of the bracket {low} to {high}, where the slow regime {edge}s"
+        why = f"middle of the bracket {low} to {high}, where the {what} {edge}s"
         yield _probe(known, settings, low, high, "probe", why, regime["slowdown"])
+
+
+def _noun(regime: Row) -> str:
+    return "slow regime" if regime["kind"] == "regime" else "step"
 
 
 def _brackets(regime: Row) -> Iterator[tuple[str, int, int]]:
@@ -185,17 +190,18 @@ def _brackets(regime: Row) -> Iterator[tuple[str, int, int]]:
 
 def _confirm(known: _Known, settings: Refinement, regime: Row, last: bool) -> Iterator[Planned | None]:
     """Edges that are narrow enough; a budget inside with the first of them, or in the last round."""
+    what = _noun(regime)
     narrow = [(edge, low, high) for edge, low, high in _brackets(regime) if high - low <= settings.width]
     for edge, low, high in narrow:
         states = ("normal", "slow") if edge == "begin" else ("slow", "normal")
         for n_gen, state in zip((low, high), states, strict=True):
             if _processes(known, n_gen) < 2:
-                why = f"confirms the {state} side of the edge {low} to {high}, where the slow regime {edge}s"
+                why = f"confirms the {state} side of the edge {low} to {high}, where the {what} {edge}s"
                 yield _settle(known, settings, settings.protocol, n_gen, "confirm", why)
     inner = [b for b in known.budgets if regime["onset_high"] < b["n_gen"] < regime["recovery_low"]]
     inner = inner or [b for b in known.budgets if regime["onset_high"] <= b["n_gen"] <= regime["recovery_low"]]
     if inner and (narrow or last) and all(b["n_processes"] < 2 for b in inner):
-        why = f"confirms the slow regime {regime['onset_high']} to {regime['recovery_low']} in another process"
+        why = f"confirms the {what} {regime['onset_high']} to {regime['recovery_low']} in another process"
         brief = Protocol(warmups=settings.probe_warmups, repeats=settings.probe_repeats)
         yield _settle(known, settings, brief, inner[len(inner) // 2]["n_gen"], "confirm", why)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from speedbump.analyse.aside import Aside
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
 from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves, without_profiles
@@ -16,7 +17,7 @@ from speedbump.analyse.disturbance import dissect_quiet, is_busy, judge_whole, s
 from speedbump.analyse.reference import Reference, find_references
 from speedbump.analyse.segments import Anatomy, Segment, dissect
 from speedbump.analyse.summary import Summary, summarise
-from speedbump.analyse.verdict import Verdict, is_confirmed
+from speedbump.analyse.verdict import Verdict, is_confirmed, stopped_tail
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
 
 Row = dict[str, Any]
@@ -122,6 +123,7 @@ def _regime_throughout(anatomy: Anatomy, reference: Reference) -> Row:
     """The regime of such a series: open on both sides, its slow-down against the reference."""
     budget, centre = anatomy.curve.budget.astype(int).tolist(), anatomy.summary.centre
     return {
+        "kind": "regime",
         "accepted": True,
         "first_slow": budget[0],
         "last_slow": budget[-1],
@@ -159,13 +161,14 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
     slowdowns = [segment.slowdown.value for segment in anatomy.accepted]
     if is_busy(curve):
         return _nothing_called(anatomy, verdict)
+    stop = stopped_tail(anatomy)
     return {
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "n_budgets": curve.n,
         "n_gen_min": int(curve.budget[0]),
         "n_gen_max": int(curve.budget[-1]),
-        "n_regimes": len(slowdowns),
+        "n_regimes": sum(not segment.is_step for segment in anatomy.accepted),
         "slowdown_max": max(slowdowns, default=None),
         "n_processes": int(processes_of(anatomy).max()),
         "falls": bool(fall and fall.significant),
@@ -175,6 +178,8 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
         "fall_p": fall.p if fall else None,
         "detectable": _number(float(anatomy.detectable.max())),
         "narrowest": int(np.diff(curve.budget).max()) if curve.n > 1 else None,
+        "stopped_from": stop and stop.first,
+        "stopped_by": stop and stop.by,
         "next": verdict.next,
     }
 
@@ -203,6 +208,8 @@ def regime_rows(series: str, anatomy: Anatomy) -> list[Row]:
 def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
     assert anatomy.expectation is not None
     curve, expected, centre = anatomy.curve, anatomy.expectation.log_latency, anatomy.summary.centre
+    if not segment.is_step:
+        expected = expected + anatomy.level
     at = slice(segment.first, segment.last + 1)
     worst = segment.first + int(np.argmax((centre - expected)[at]))
     (onset_low, onset_high), (recovery_low, recovery_high) = segment.brackets.onset, segment.brackets.recovery
@@ -215,6 +222,7 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
         for level in segment.levels
     ]
     return {
+        "kind": segment.kind,
         "accepted": segment.accepted,
         "reason": segment.reason,
         "first_slow": int(curve.budget[segment.first]),
@@ -239,29 +247,28 @@ def _regime_row(segment: Segment, anatomy: Anatomy) -> Row:
 
 
 def budget_rows(series: str, anatomy: Anatomy, curve: Curve) -> list[Row]:
-    """A row for every budget of the whole curve; of those that ``anatomy`` sets aside no more than their latency.
+    """A row for every budget of the whole curve, in order; of those that nothing is called of, their latency.
 
     anatomy: of the quiet part of the curve.
     """
+    unjudged = _as_rows(series, _unjudged_columns(curve))
     if is_busy(curve):
-        return _latency_rows(series, curve)
-    judged = _judged_rows(series, anatomy)
-    if not (aside := set_aside(anatomy, curve)).any():
-        return judged
-    rows = [row for row, is_aside in zip(_latency_rows(series, curve), aside, strict=True) if is_aside]
-    return sorted([*judged, *rows], key=lambda row: int(row["n_gen"]))
+        return unjudged
+    rows = _judged_rows(series, anatomy)
+    if anatomy.aside is not None:
+        rows += _as_rows(series, _aside_columns(anatomy.aside))
+    rows += [row for row, is_aside in zip(unjudged, set_aside(anatomy, curve), strict=True) if is_aside]
+    return sorted(rows, key=lambda row: int(row["n_gen"]))
 
 
-def _latency_rows(series: str, curve: Curve) -> list[Row]:
-    """Rows of budgets that nothing is called of."""
-    summary = summarise(curve)
-    columns = _latency_columns(curve, summary) | {
+def _unjudged_columns(curve: Curve) -> dict[str, list[Any]]:
+    """Budgets that nothing is called of: their latencies, and that their state is unclear."""
+    return _latency_columns(curve, summarise(curve)) | {
         "n_processes": np.maximum(curve.n_processes, 1).tolist(),
         "state": ["unclear"] * curve.n,
         "unstable": [False] * curve.n,
         "disturbed": curve.disturbed.tolist(),
     }
-    return _as_rows(series, columns)
 
 
 def _latency_columns(curve: Curve, summary: Summary) -> dict[str, list[Any]]:
@@ -299,6 +306,15 @@ def _judged_rows(series: str, anatomy: Anatomy) -> list[Row]:
         columns["expected_high_s"] = np.exp(expectation.log_latency + half).tolist()
         columns["slowdown"] = np.exp(summary.centre - expectation.log_latency).tolist()
     return _as_rows(series, columns)
+
+
+def _aside_columns(aside: Aside) -> dict[str, list[Any]]:
+    """The budgets that the verdict does not rest on, against what the others suggest."""
+    beyond = summarise(aside.curve).centre - aside.expected
+    return _unjudged_columns(aside.curve) | {
+        "expected_s": _known(np.exp(aside.expected)),
+        "slowdown": _known(np.exp(beyond)),
+    }
 
 
 def processes_of(anatomy: Anatomy) -> Indices:

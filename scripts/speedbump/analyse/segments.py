@@ -1,10 +1,12 @@
 """One curve taken apart: its trend, its states, and the stretches that look slow."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from speedbump.analyse.aside import Aside, expectation_at, fast_budgets, silent_budgets
 from speedbump.analyse.brackets import Brackets, find_brackets
 from speedbump.analyse.chance import Disturbances, disturbed_requests
 from speedbump.analyse.confidence import Interval, slowdown_interval
@@ -13,8 +15,9 @@ from speedbump.analyse.detection import detectable_slowdown
 from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
 from speedbump.analyse.evidence import CLEARLY, Grounds, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
-from speedbump.analyse.monotonicity import Fall, largest_fall
+from speedbump.analyse.monotonicity import Fall, fall_after, largest_fall, unusual_fall
 from speedbump.analyse.states import Reading, emissions, find_states, probability_slow, transitions
+from speedbump.analyse.steps import Step, find_step, read_open, take_out
 from speedbump.analyse.summary import Summary, summarise
 from speedbump.analyse.trend import Expectation, expect
 
@@ -27,7 +30,7 @@ class Segment:
     """A stretch of budgets that looks slow: indices ``first`` to ``last``, inclusive.
 
     slowdown: against the trend.  neighbours: against the slower normal neighbour.  reason: why it is not
-    accepted as a slow regime; None when it is.
+    accepted; None when it is.  kind: one of tables.REGIME_KINDS; a step's stretch is its slow side.
     """
 
     first: int
@@ -37,25 +40,36 @@ class Segment:
     levels: tuple[Level, ...]
     brackets: Brackets
     reason: str | None
+    kind: str = "regime"
 
     @property
     def accepted(self) -> bool:
         return self.reason is None
+
+    @property
+    def is_step(self) -> bool:
+        return self.kind != "regime"
 
 
 @dataclass(frozen=True)
 class Anatomy:
     """What is known of a curve. Arrays have one value a budget.
 
+    curve: without the budgets that are set aside.
     reading, expectation: None where no two budgets can be read as normal; p_slow and detectable are NaN then.
+    expectation: on a step's fast side and on its slow one what the fast side's trend suggests.  level: log latency
+    that a step adds, 0 without one.  normal: the budgets on the trend, none of a step's slow side.
     unstable: the budget's requests, or processes, sit in both states.
     doubtful_end: looked for where no stretch looks slow.
+    fall: the most significant one anywhere.  unusual_fall: beyond what padding makes, looked for where there is one.
+    regime_fall: from an accepted slow regime to what lies beyond it.
     """
 
     curve: Curve
     summary: Summary
     reading: Reading | None
     expectation: Expectation | None
+    level: Array
     normal: Flags
     p_slow: Array
     unstable: Flags
@@ -63,6 +77,20 @@ class Anatomy:
     segments: tuple[Segment, ...]
     doubtful_end: DoubtfulEnd | None
     fall: Fall | None
+    unusual_fall: Fall | None
+    regime_fall: Fall | None
+    aside: Aside | None = None
+
+    @property
+    def expected(self) -> Array | None:
+        """Log seconds of a normal budget, of a step's slow side as well; None where there is no trend."""
+        return None if self.expectation is None else self.expectation.log_latency + self.level
+
+    @property
+    def slow(self) -> Flags:
+        """The budgets off the trend: those read as slow, and a step's slow side."""
+        beyond_step = self.level > 0
+        return beyond_step if self.reading is None else self.reading.slow | beyond_step
 
     @property
     def accepted(self) -> tuple[Segment, ...]:
@@ -76,41 +104,126 @@ class Anatomy:
 def dissect(curve: Curve) -> Anatomy:
     """The anatomy of a curve of at least one budget."""
     summary = summarise(curve)
+    reading = _read(curve, summary)
+    fast = fast_budgets(curve, summary, reading)
+    kept, own, reading = _without(fast, curve, summary, reading)
+    anatomy = _dissect(kept, own, reading)
+    if curve.censored.all():
+        return anatomy
+    silent = np.zeros(curve.n, bool)
+    silent[~fast] = silent_budgets(kept, anatomy.expected)
+    out = fast | silent
+    if silent.any():
+        anatomy = _dissect(*_without(out, curve, summary, reading))
+    if not out.any():
+        return anatomy
+    expected = np.full(curve.n, np.nan)
+    if anatomy.normal.sum() > 1:
+        normal = np.zeros(curve.n, bool)
+        normal[~out] = anatomy.normal
+        expected = expectation_at(curve, summary, normal).log_latency
+    return replace(anatomy, aside=Aside(curve.only(out), fast[out], expected[out]))
+
+
+def _read(curve: Curve, summary: Summary) -> Reading | None:
+    return find_states(curve, summary) if curve.n > 1 else None
+
+
+def _without(
+    out: Flags, curve: Curve, summary: Summary, reading: Reading | None
+) -> tuple[Curve, Summary, Reading | None]:
+    """The curve without some of its budgets, summarised and read; what is known already where there are none."""
+    if not out.any():
+        return curve, summary, reading
+    kept = curve.only(~out)
+    own = summarise(kept)
+    return kept, own, _read(kept, own)
+
+
+def _dissect(curve: Curve, summary: Summary, reading: Reading | None) -> Anatomy:
     fall = largest_fall(summary, curve.censored)
-    reading = find_states(curve, summary) if curve.n > 1 else None
+    # what is no fall is no unusual one
+    beyond_usual = unusual_fall(summary, curve.censored) if fall and fall.significant else None
     if reading is None:
-        unknown = np.full(curve.n, np.nan)
-        no = np.zeros(curve.n, bool)
-        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), None, fall)
+        unknown, zero, no = np.full(curve.n, np.nan), np.zeros(curve.n), np.zeros(curve.n, bool)
+        return Anatomy(curve, summary, None, None, zero, no, unknown, no, unknown, (), None, fall, beyond_usual, None)
     x = np.log(curve.budget)
-    normal = reading.normal(curve)
-    expectation = expect(reading.trend, x, summary, normal)
-    departure = summary.centre - reading.trend.log_latency
-    variance = summary.variance + reading.trend.sd**2 + np.where(normal, 0.0, expectation.variance)
+    step = find_step(curve, summary, reading)
+    if step and not step.stays:
+        reading, step = read_open(curve, summary, step) or reading, None
+    if step:
+        reading = step.reading
+    level = step.level() if step else np.zeros(curve.n)
+    on_level = reading.normal(curve)
+    expectation = expect(reading.trend, x, take_out(summary, level), on_level)
+    departure = summary.centre - level - reading.trend.log_latency
+    variance = summary.variance + reading.trend.sd**2 + np.where(on_level, 0.0, expectation.variance)
     p_slow = probability_slow(emissions(departure, np.sqrt(variance), curve.censored), transitions(curve.n))
-    disturbances = disturbed_requests(curve, expectation.log_latency, normal)
-    grounds = Grounds(curve, summary, normal, expectation.log_latency, p_slow, disturbances)
-    segments = tuple(_describe(grounds, expectation, first, last) for first, last in runs(reading.slow))
-    unstable = find_unstable(curve, expectation, segments, disturbances)
+    with_level = replace(expectation, log_latency=expectation.log_latency + level)
+    disturbances = disturbed_requests(curve, with_level.log_latency, on_level)
+    grounds = Grounds(curve, summary, on_level, with_level.log_latency, p_slow, disturbances)
+    segments = [_describe(grounds, with_level, first, last) for first, last in runs(reading.slow)]
+    unstable = find_unstable(curve, with_level.log_latency, segments, disturbances)
+    normal = on_level
+    if step:
+        normal = on_level & ~step.slow
+        p_slow = np.maximum(p_slow, step.p_slow_side)
+        segments = _with_step(step, segments, curve, summary, expectation, normal, p_slow)
     end = None if segments else find_doubtful_end(curve, summary, reading, x)
     detectable = detectable_slowdown(x, summary, reading.trend, disturbances)
-    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
+    regimes = [(s.first, s.last) for s in segments if s.accepted and not s.is_step]
+    regime_fall = fall_after(regimes, summary, on_level, curve.censored)
+    return Anatomy(
+        curve,
+        summary,
+        reading,
+        expectation,
+        level,
+        normal,
+        p_slow,
+        unstable,
+        detectable,
+        tuple(segments),
+        end,
+        fall,
+        beyond_usual,
+        regime_fall,
+    )
+
+
+def _with_step(
+    step: Step,
+    regimes: list[Segment],
+    curve: Curve,
+    summary: Summary,
+    expectation: Expectation,
+    normal: Flags,
+    p_slow: Array,
+) -> list[Segment]:
+    """The step's slow side as a stretch of its own, first, and the regimes."""
+    places = np.flatnonzero(step.slow)
+    first, last = int(places[0]), int(places[-1])
+    disturbances = disturbed_requests(curve, expectation.log_latency, normal)
+    grounds = Grounds(curve, summary, normal, expectation.log_latency, p_slow, disturbances)
+    neighbours = compare_neighbours(first, last, summary, expectation.log_latency, normal)
+    brackets = find_brackets(first, last, p_slow)
+    reason = why_not_accepted(grounds, first, last, step.interval, neighbours)
+    kind = "step up" if step.up else "step down"
+    return [Segment(first, last, step.interval, neighbours, (), brackets, reason, kind), *regimes]
 
 
 def _describe(grounds: Grounds, expectation: Expectation, first: int, last: int) -> Segment:
     at = slice(first, last + 1)
     summary, censored = grounds.summary, grounds.curve.censored
     slowdown = slowdown_interval(first, last, summary, expectation, grounds.normal, censored)
-    neighbours = compare_neighbours(first, last, summary, grounds.normal)
+    neighbours = compare_neighbours(first, last, summary, grounds.expected, grounds.normal)
     levels = split_levels((summary.centre - grounds.expected)[at], summary.variance[at] + _WITHIN_LEVEL_SD**2)
     brackets = find_brackets(first, last, grounds.p_slow)
     reason = why_not_accepted(grounds, first, last, slowdown, neighbours)
     return Segment(first, last, slowdown, neighbours, tuple(levels), brackets, reason)
 
 
-def find_unstable(
-    curve: Curve, expectation: Expectation, segments: tuple[Segment, ...], disturbances: Disturbances
-) -> Flags:
+def find_unstable(curve: Curve, expected: Array, segments: Sequence[Segment], disturbances: Disturbances) -> Flags:
     """Budgets whose requests sit in both states, beyond what chance disturbances give.
 
     Outside accepted regimes: some requests slow by SLOW_FROM and others not, the slow ones no chance. Inside:
@@ -131,14 +244,14 @@ def find_unstable(
             n_fast = int((departures < math.log(CLEARLY)).sum())
             unstable[i] = n_fast >= 2 and n_fast >= m / 5
         elif 0 < n_slow < m:
-            unstable[i] = disturbances.of_some(i, n_slow) < _UNSTABLE_CHANCE and not _outvoted(curve, i, expectation)
+            unstable[i] = disturbances.of_some(i, n_slow) < _UNSTABLE_CHANCE and not _outvoted(curve, i, expected)
     return unstable
 
 
-def _outvoted(curve: Curve, i: int, expectation: Expectation) -> bool:
+def _outvoted(curve: Curve, i: int, expected: Array) -> bool:
     """Slow in one of three or more processes, with all the others normal: that process was disturbed."""
     centres = np.array([np.median(values) for values in curve.repeats[i]])
-    slow = int((centres > expectation.log_latency[i] + math.log(CLEARLY)).sum())
+    slow = int((centres > expected[i] + math.log(CLEARLY)).sum())
     return len(centres) >= 3 and slow == 1
 
 

@@ -37,11 +37,13 @@ def _paragraph(findings: Findings, row: Row) -> str:
     if row["reason"]:
         lines.append(f"  {row['reason']}")
     lines += [f"  {_regime(regime, row)}" for regime in _regimes(findings, row) if regime["accepted"]]
+    if row["verdict"] == "slow regimes" and row["falls"]:
+        lines.append(f"  latency falls by {row['fall_ratio']:.2f} from {row['fall_from']} to {row['fall_to']} tokens")
     if row["detectable"] is not None:
+        narrower = f", a regime narrower than {row['narrowest']} tokens may not" if row["narrowest"] > 1 else ""
         lines.append(
             f"  {row['n_budgets']} budgets from {row['n_gen_min']} to {row['n_gen_max']} tokens; a slow-down of "
-            f"{row['detectable']:.1f} at any of them would have been seen, a regime narrower than "
-            f"{row['narrowest']} tokens may not"
+            f"{row['detectable']:.1f} at any of them would have been seen{narrower}"
         )
     if row["next"]:
         lines.append(f"  {row['next']}")
@@ -56,6 +58,8 @@ def _regimes(findings: Findings, row: Row) -> list[Row]:
 def _regime(regime: Row, row: Row) -> str:
     first, last = regime["first_slow"], regime["last_slow"]
     where = f"{first} tokens" if first == last else f"{first} to {last} tokens"
+    if regime["kind"] != "regime":
+        return _step(regime, row)
     if regime["lower_bound"]:
         factor = f"at least {regime['slowdown']:.1f} times the trend (95 % above {regime['slowdown_low']:.1f})"
     else:
@@ -63,11 +67,29 @@ def _regime(regime: Row, row: Row) -> str:
         factor = f"{regime['slowdown']:.1f} times the trend (95 % {low:.1f} to {high:.1f}{_within(row)})"
     parts = [f"slow at {where}: {factor}"]
     if regime["slowdown_neighbour"] is not None:
-        parts.append(f"{regime['slowdown_neighbour']:.1f} times its slower neighbour")
+        parts.append(f"{regime['slowdown_neighbour']:.1f} times its slower neighbour, its length allowed for")
     parts.append(_edge("begins", regime["onset_low"], regime["onset_high"], "smaller"))
     parts.append(_edge("ends", regime["recovery_low"], regime["recovery_high"], "larger"))
-    parts.append("seen again in another process" if regime["confirmed"] else "not yet seen in another process")
-    return "; ".join(parts)
+    return "; ".join([*parts, _seen(regime)])
+
+
+def _step(regime: Row, row: Row) -> str:
+    """``a step at 64 tokens: 5.2 times as long from there on (95 % 4.1 to 6.6); begins between 32 and 64``."""
+    factor, low, high = regime["slowdown"], regime["slowdown_low"], regime["slowdown_high"]
+    if regime["kind"] == "step up":
+        at, edge = regime["first_slow"], (regime["onset_low"], regime["onset_high"])
+        change = f"{factor:.1f} times as long from there on (95 % {low:.1f} to {high:.1f}{_within(row)})"
+        stays = f"stays so up to {regime['last_slow']}"
+    else:
+        at, edge = regime["recovery_high"] or row["n_gen_max"], (regime["recovery_low"], regime["recovery_high"])
+        ends = f"95 % {1 / high:.2f} to {1 / low:.2f}{_within(row)}"
+        change = f"{1 / factor:.2f} times as long from there on ({ends})"
+        stays = f"stays so up to {row['n_gen_max']}"
+    return "; ".join([f"a step at {at} tokens: {change}", _edge("begins", *edge, "such"), stays, _seen(regime)])
+
+
+def _seen(regime: Row) -> str:
+    return "seen again in another process" if regime["confirmed"] else "not yet seen in another process"
 
 
 def _within(row: Row) -> str:

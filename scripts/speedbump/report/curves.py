@@ -14,13 +14,13 @@ from speedbump.tables import VERDICTS
 
 SERIES_AXES = tuple(axis.name for axis in AXES if axis.name not in NOT_IN_SERIES)
 DEVICES = {"mps": "MPS", "cuda": "CUDA", "cpu": "CPU"}
-ORDER = {verdict: rank for rank, verdict in enumerate(("slow regimes", "excess", "undetermined", "smooth"))}
+ORDER = {verdict: rank for rank, verdict in enumerate(("slow regimes", "excess", "step", "undetermined", "smooth"))}
 assert set(ORDER) < set(VERDICTS)
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A slow regime: the columns of the regimes table."""
+    """A slow regime or a step: the columns of the regimes table."""
 
     series: str
     regime: int
@@ -44,6 +44,18 @@ class Regime:
     worst_n_gen: int
     worst_s: float
     worst_expected_s: float | None
+    kind: str | None = None
+
+    @property
+    def is_step(self) -> bool:
+        return self.kind in ("step up", "step down")
+
+    @property
+    def begins(self) -> int:
+        """The first length beyond a step's edge."""
+        if self.kind == "step down" and self.recovery_high is not None:
+            return self.recovery_high
+        return self.first_slow
 
 
 @dataclass(frozen=True)
@@ -243,7 +255,7 @@ def of_all(shown: Sequence[Curve], total: int) -> str:
     """How many of all curves a section shows, as a sentence after another; empty where it shows all of them."""
     if total <= len(shown):
         return ""
-    affected = ", the most affected first" if shown[0].verdict in ("slow regimes", "excess") else ""
+    affected = ", the most affected first" if shown[0].verdict in ("slow regimes", "excess", "step") else ""
     return f" {len(shown)} of {total} curves{affected}."
 
 

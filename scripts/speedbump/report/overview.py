@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from speedbump.report.curves import Curve, Regime
-from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges, levels
+from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges, levels, surety
 from speedbump.report.words import interval, lengths, seconds, sentence, times
 
 WHISKER_WIDTH, SPARK_WIDTH, SPARK_HEIGHT = 170, 100, 34
-ICONS = {"slow regimes": "slow", "excess": "above", "undetermined": "unsure", "smooth": "smooth"}
+ICONS = {"slow regimes": "slow", "excess": "above", "step": "step", "undetermined": "unsure", "smooth": "smooth"}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _row(curve: Curve, top: float) -> Row:
         word=VERDICT_WORDS[curve.verdict],
         detail=_detail(curve),
         slow=", ".join(lengths(regime.first_slow, regime.last_slow) for regime in curve.accepted),
-        slow_note="no return seen" if any(regime.open_right for regime in curve.accepted) else "",
+        slow_note=_slow_note(curve),
         factor=f"{'≥ ' if worst.lower_bound else ''}{times(worst.slowdown)}" if worst else "",
         interval=interval(worst.slowdown_low, worst.slowdown_high) if worst and not worst.lower_bound else "",
         whisker=Whisker(
@@ -98,12 +98,18 @@ def _row(curve: Curve, top: float) -> Row:
     )
 
 
+def _slow_note(curve: Curve) -> str:
+    if any(regime.is_step for regime in curve.accepted):
+        return "a step that stays"
+    return "no return seen" if any(regime.open_right for regime in curve.accepted) else ""
+
+
 def _note(regime: Regime) -> str:
-    """Edges, levels, and the slow-down against a neighbour, which needs no trend."""
+    """Edges, levels, and the slow-down against a neighbour, which a step's own size says already."""
     text = sentence(edges(regime))
-    if regime.slowdown_neighbour is not None:
+    if regime.slowdown_neighbour is not None and not regime.is_step:
         bound = "At least " if regime.lower_bound else ""
-        text = f"{text} {bound}{times(regime.slowdown_neighbour)} its slower normal neighbour."
+        text = f"{text} {bound}{times(regime.slowdown_neighbour)} its slower normal neighbour, its length allowed for."
     return f"{text} {levels(regime)}".strip()
 
 
@@ -126,7 +132,9 @@ def _detail(curve: Curve) -> str:
         )
     if curve.verdict == "excess":
         return "no proven return"
-    if curve.verdict == "smooth" and curve.row["detectable"]:
+    if curve.verdict == "step" and curve.worst is not None:
+        return f"from {curve.worst.begins} tokens on, {surety(curve.worst)}"
+    if curve.verdict == "smooth" and curve.row["detectable"] and not curve.row["reason"]:
         return f"nothing of {times(curve.row['detectable'])} or more"
     return str(curve.row["reason"] or "")
 

@@ -76,7 +76,7 @@ def spans(curve: Curve) -> Rows:
     """The regimes as bands: the surely slow core, and the brackets within which an edge lies."""
     rows: Rows = []
     for regime in curve.regimes:
-        kind, word = ("core", "slow") if regime.accepted else ("suspected", "unclear")
+        kind, word = ("core", "step" if regime.is_step else "slow") if regime.accepted else ("suspected", "unclear")
         first, last = regime.onset_high or regime.first_slow, regime.recovery_low or regime.last_slow
         if first > last:
             first, last = regime.first_slow, regime.last_slow

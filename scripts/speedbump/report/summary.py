@@ -77,6 +77,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "lengths_measured": {key: curve.row[key] for key in ("n_budgets", "n_gen_min", "n_gen_max")},
         "detectable": curve.row["detectable"],
         "narrowest": curve.row["narrowest"],
+        "stopped": {key: curve.row[f"stopped_{key}"] for key in ("from", "by")},
         "lengths": {"avoid": advice.avoid, "unsure": advice.unsure, "normal": advice.normal},
         "regimes": [
             {key: value for key, value in asdict(regime).items() if key != "series"} for regime in curve.regimes

@@ -16,6 +16,7 @@ from speedbump.report.words import interval, lengths, listing, plural, sentence,
 VERDICT_WORDS = {
     "slow regimes": "Slow regime",
     "excess": "Above the trend",
+    "step": "Step",
     "undetermined": "Undetermined",
     "smooth": "Smooth",
     "not measured": "Not measured",
@@ -71,10 +72,13 @@ def _verdict(curves: Sequence[Curve]) -> tuple[str, list[str]]:
         return f"{lead}, which cannot be judged; of the others: {main}", rest
     slow = [curve for curve in measured if curve.verdict == "slow regimes"]
     smooth = [curve for curve in measured if curve.verdict == "smooth"]
+    stepped = [curve for curve in measured if curve.verdict == "step" and curve.worst]
     if len(measured) == 1:
         return curve_sentence(measured[0]).removesuffix("."), _rest(curves, without=measured)
     if slow:
         return _slow_curves(slow, len(measured)), _rest(curves, without=slow)
+    if stepped:
+        return _stepped_curves(stepped, len(measured)), _rest(curves, without=stepped)
     if len(smooth) == len(measured):
         any_of = "either" if len(measured) == 2 else "any"
         main = f"no slow regime was found in {any_of} of {len(measured)} measured curves{_limits(smooth)}"
@@ -99,12 +103,25 @@ def _slow_curves(slow: Sequence[Curve], n_measured: int) -> str:
     return f"{lead}; the worst, {worst.spoken}, takes {factor(regime)} what its trend expects {place}"
 
 
+def _stepped_curves(stepped: Sequence[Curve], n_measured: int) -> str:
+    largest = max(stepped, key=lambda curve: curve.worst.slowdown if curve.worst else 0.0)
+    step = largest.worst
+    assert step is not None
+    if len(stepped) == 1:
+        lead = f"1 of {plural(n_measured, 'measured curve')} takes a step: {largest.spoken}"
+        return f"{lead} takes {step_words(step)}, {surety(step)}"
+    count = "both" if len(stepped) == n_measured == 2 else f"{len(stepped)} of {n_measured}"
+    lead = f"{count} measured curves take a step; the largest, {largest.spoken}"
+    return f"{lead}, takes {step_words(step)}, {surety(step)}"
+
+
 def _rest(curves: Sequence[Curve], without: Sequence[Curve]) -> list[str]:
     """What is to be said of the other curves, in as few words as are true."""
     named = {id(curve) for curve in without}
     counts = Counter(curve.verdict for curve in curves if id(curve) not in named)
     words = {
         "excess": ("is above its trend without a proven return", "are above their trend without a proven return"),
+        "step": ("takes a step", "take a step"),
         "undetermined": ("cannot be judged", "cannot be judged"),
         "not measured": ("could not be measured", "could not be measured"),
     }
@@ -125,23 +142,40 @@ def curve_sentence(curve: Curve) -> str:
             several = len(curve.accepted) > 1
             regimes = f"{len(curve.accepted)} slow regimes, the worst" if several else "a slow regime"
             text = f"{curve.spoken} falls into {regimes} {where(worst)}: {factor(worst)} what its trend expects"
-            return sentence(f"{text}, {surety(worst)}")
+            return sentence(f"{text}, {surety(worst)}{_but(curve)}")
+        case "step" if worst is not None:
+            text = f"{curve.spoken} takes {step_words(worst)}, and stays so as far as was measured; {surety(worst)}"
+            return sentence(f"{text}{_but(curve)}")
+        case "step":
+            return sentence(f"{curve.spoken} takes a step{_but(curve)}")
         case "excess" if worst is not None:
             text = f"{curve.spoken} takes {factor(worst)} what its trend expects {where(worst)}"
-            return sentence(f"{text}, but that a longer output is faster again is not shown")
+            return sentence(f"{text}, but that a longer output is faster again is not shown{_but(curve)}")
         case "excess":
             return sentence(
                 f"{curve.spoken} lies above its trend, but that a longer output is faster again is not shown"
             )
         case "smooth":
-            return sentence(f"no slow regime was found for {curve.spoken}{_limits([curve])}")
+            return sentence(f"no slow regime was found for {curve.spoken}{_limits([curve])}{_but(curve)}")
         case "not measured":
             return sentence(f"{curve.spoken} could not be measured{_because(curve)}")
-    return sentence(f"whether {curve.spoken} has a slow regime cannot be told{_because(curve)}")
+    return sentence(f"whether {curve.spoken} has a slow regime cannot be told{_because(curve)}{_remedy(curve)}")
 
 
 def _because(curve: Curve) -> str:
     return f": {curve.row['reason'].removesuffix('.')}" if curve.row["reason"] else ""
+
+
+def _but(curve: Curve) -> str:
+    """What the verdict leaves out: lengths beyond which nothing finished, lengths too fast to believe."""
+    return f"; {curve.row['reason'].removesuffix('.')}" if curve.row["reason"] else ""
+
+
+def _remedy(curve: Curve) -> str:
+    """What would make the stopped lengths finish."""
+    if curve.row["stopped_from"] is None:
+        return ""
+    return "; a smaller model, half-precision weights or shorter lengths may finish"
 
 
 def _limits(curves: Sequence[Curve]) -> str:
@@ -164,6 +198,18 @@ def factor(regime: Regime) -> str:
     return f"{times(regime.slowdown)} (95 % interval {ends})" if ends else f"{times(regime.slowdown)} (no interval)"
 
 
+def step_words(regime: Regime) -> str:
+    """``5.2× (95 % interval 4.1–6.6) as long from 64 tokens on``; a step down as a share."""
+    if regime.kind != "step down":
+        return f"{factor(regime)} as long from {regime.begins} tokens on"
+    low, high = regime.slowdown_low, regime.slowdown_high
+    share = f"{1 / regime.slowdown:.2f}×"
+    if regime.lower_bound:
+        return f"at most {share} as long from {regime.begins} tokens on"
+    ends = f"95 % interval {1 / high:.2f}–{1 / low:.2f}" if low and high else "no interval"
+    return f"{share} ({ends}) as long from {regime.begins} tokens on"
+
+
 def where(regime: Regime) -> str:
     """At which lengths, with open ends said."""
     if regime.open_left and regime.open_right:
@@ -181,7 +227,12 @@ def surety(regime: Regime) -> str:
 
 
 def edges(regime: Regime) -> str:
-    """Where the regime begins and ends, as far as is known."""
+    """Where the regime begins and ends, or where the step lies, as far as is known."""
+    if regime.is_step:
+        down = regime.kind == "step down"
+        low, high = (regime.recovery_low, regime.recovery_high) if down else (regime.onset_low, regime.onset_high)
+        place = f"the step lies {_between(low, high)}" if low is not None and high is not None else "a step"
+        return f"{place}, and nothing measured beyond it returns"
     if regime.open_left or regime.onset_low is None:
         begins = f"its beginning lies below {regime.first_slow} tokens, where nothing was measured"
     else:
@@ -228,7 +279,7 @@ def advise(curve: Curve) -> Advice:
             unsure.append((regime.last_slow + 1, regime.recovery_high - 1))
     blocked = avoid + unsure
     normal: list[list[int]] = []
-    if curve.verdict in ("smooth", "slow regimes", "excess"):
+    if curve.verdict in ("smooth", "slow regimes", "excess", "step"):
         run: list[int] = []
         for n_gen, state in curve.budgets.select("n_gen", "state").iter_rows():
             inside = any(first <= n_gen <= last for first, last in blocked)
@@ -280,6 +331,11 @@ def latency_finding(curves: Sequence[Curve]) -> str:
         returned = "and returns" if len(slow) == back == 1 else f"and {back} of them return{'s' if back == 1 else ''}"
         text = f"{len(slow)} of {len(measured)} {noun} trend {_within(first, last)}"
         return f"{text} {returned}" if back else f"{text}, and no return was seen"
+    stepped = [curve for curve in measured if curve.verdict == "step" and curve.worst]
+    if len(measured) == 1 and stepped and stepped[0].worst:
+        return f"{stepped[0].spoken} takes {step_words(stepped[0].worst)}: {edges(stepped[0].worst)}"
+    if stepped:
+        return f"{plural(len(stepped), 'curve')} of {len(measured)} {'takes' if len(stepped) == 1 else 'take'} a step"
     above = [curve for curve in measured if curve.verdict == "excess"]
     if len(measured) == 1 and above and above[0].worst:
         regime = above[0].worst

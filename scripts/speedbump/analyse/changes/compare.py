@@ -97,8 +97,7 @@ def compare_series_of(
 
 def _test(old: Side, new: Side, same_machine: bool) -> Tested:
     """Everything before the correction for many tests."""
-    reading = new.anatomy.reading
-    between = contrast(old, new, np.zeros(new.anatomy.curve.n, bool) if reading is None else reading.slow)
+    between = contrast(old, new, new.anatomy.slow)
     if speaks_for_itself(old.anatomy, new.anatomy):
         states = own_states(new.anatomy)
     else:

@@ -85,7 +85,9 @@ def device_finding(group: Group) -> str:
         return list(dict.fromkeys(places[curve.key] for curve in group if curve.verdict in verdicts))
 
     slow, smooth, other = with_verdict("slow regimes"), with_verdict("smooth"), with_verdict("excess", "undetermined")
+    stepped = with_verdict("step")
     parts = [f"has a slow regime on {listing(slow)}"] if slow else []
+    parts += [f"takes a step on {listing(stepped)}"] if stepped else []
     parts += (
         [f"shows none on {listing(smooth)}" if slow else f"shows no slow regime on {listing(smooth)}"] if smooth else []
     )

@@ -33,7 +33,7 @@ KEY = (
     ("triangle", "stopped: at least this slow"),
     ("small normal", "one repeat"),
     ("dash", "what the normal trend expects"),
-    ("band slow", "slow regime; lighter where its edge lies"),
+    ("band slow", "slow regime or step; lighter where its edge lies"),
 )
 TIPS = [
     LENGTH_TIP,
