@@ -27,21 +27,29 @@ def requests_of(drawn: Simulated, scenario: Scenario, series: int, rng: np.rando
     series: its number; each series has a machine and a prompt of its own, so that no other is a reference for it.
     Where the machine is known at rest, the table also has another series that was measured then.
     """
-    own = _rows(drawn.curve, drawn.fixed or at_rest(drawn.curve.n, rng), f"s{series}", series, scenario.stopped_by)
+    machine = f"simulated-{series}"
+    fixed = drawn.fixed or at_rest(drawn.curve.n, rng)
+    own = rows_of(
+        drawn.curve, fixed, scenario.stopped_by, series=f"s{series}", machine=machine, n_prompt=2 * series + 1
+    )
     if scenario.load is None or not scenario.load.known:
         return own
     earlier = from_repeats(_EARLIER, [np.exp(rng.normal(np.log(0.01 * length), 0.02, 3)) for length in _EARLIER])
-    return pl.concat([own, _rows(earlier, at_rest(earlier.n, rng), f"earlier{series}", series, "limit")])
+    at_rest_rows = rows_of(
+        earlier, at_rest(earlier.n, rng), series=f"earlier{series}", machine=machine, n_prompt=2 * series + 2
+    )
+    return pl.concat([own, at_rest_rows])
 
 
-def _rows(curve: Curve, fixed: FixedWork, name: str, series: int, stopped_by: str) -> pl.DataFrame:
+def rows_of(curve: Curve, fixed: FixedWork, stopped_by: str = "limit", **same: str | int) -> pl.DataFrame:
+    """The requests of a curve measured in one process a length. same: columns that all its rows share."""
     logs = [curve.bound[i : i + 1] if curve.censored[i] else curve.pooled(i) for i in range(curve.n)]
     size = [len(values) for values in logs]
     cell = np.repeat(np.arange(curve.n), size)
     stopped = curve.censored[cell]
     own = {
         "n_gen": curve.budget[cell].astype(np.int64),
-        "cell": [f"{name}.{i}" for i in cell],
+        "cell": [f"{same['series']}.{i}" for i in cell],
         "request": np.concatenate([np.arange(n) for n in size]),
         "status": np.where(stopped, "stopped", "ok"),
         "lower_bound": stopped,
@@ -50,18 +58,9 @@ def _rows(curve: Curve, fixed: FixedWork, name: str, series: int, stopped_by: st
         "disturbed": [_SENTINEL_TOLD if fixed.flagged[i] else None for i in cell],
         **dict(zip(_FIXED, fixed.seconds.reshape(curve.n, 4)[cell].T, strict=True)),
     }
-    same = {
-        **DEFAULTS,
-        "series": name,
-        "machine": f"simulated-{series}",
-        "stack": "simulated",
-        "device": "cpu",
-        "n_prompt": 1 + 2 * series + name.startswith("earlier"),
-        "process": 1,
-        "phase": "measured",
-    }
+    shared = DEFAULTS | {"stack": "simulated", "device": "cpu", "process": 1, "phase": "measured"} | same
     return pl.DataFrame(own).select(
-        (pl.col(name) if name in own else pl.lit(same.get(name))).cast(dtype).alias(name)
+        (pl.col(name) if name in own else pl.lit(shared.get(name))).cast(dtype).alias(name)
         for name, dtype in REQUESTS.schema.items()
     )
 

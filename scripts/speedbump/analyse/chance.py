@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import betaln
 
 from speedbump.analyse.curve import Array, Curve, Flags
 
@@ -37,11 +37,22 @@ class Disturbances:
 
     def rate(self, log_slowdown: float, without: Array | None = None) -> float:
         """Share slow by at least so much at normal budgets; ``without``: some of them, not counted."""
+        seen, total = self._seen(log_slowdown, without)
+        return (seen + _PRIOR_COUNT * self.prior(log_slowdown)) / (total + _PRIOR_COUNT)
+
+    def known_by(self, log_slowdown: float, without: Array | None = None) -> float:
+        """How many disturbances the rate rests on, those expected among them: of 1.5 and more, for how fast the rate
+        falls beyond is taken for known.
+        """
+        seen, _ = self._seen(min(log_slowdown, math.log(_PRIOR_FROM)), without)
+        return seen + _PRIOR_COUNT * self.prior_rate
+
+    def _seen(self, log_slowdown: float, without: Array | None) -> tuple[int, int]:
         total = len(self.sorted_normal)
         seen = total - int(np.searchsorted(self.sorted_normal, log_slowdown))
         if without is not None:
             seen, total = seen - int((without >= log_slowdown).sum()), total - len(without)
-        return (seen + _PRIOR_COUNT * self.prior(log_slowdown)) / (total + _PRIOR_COUNT)
+        return seen, total
 
     def prior(self, log_slowdown: float) -> float:
         """The share expected before any is seen."""
@@ -51,23 +62,37 @@ class Disturbances:
         """Probability that disturbances alone make some stretch as long as this one look like it.
 
         At least CONSENSUS of its departures must be slow. The smallest over k of P(k or more of them slow by
-        at least the k-th largest), binomial, times the number of such stretches.
+        at least the k-th largest), times the number of such stretches.
         """
         departures = np.sort(np.concatenate(self.departures[first : last + 1]))[::-1]
         m = len(departures)
         if not m:
             return 1.0
         needed = max(math.ceil(CONSENSUS * m), 1)
-        tails = [bdtrc(k - 1, m, self.rate(float(departures[k - 1]))) for k in range(needed, m + 1)]
-        return min(1.0, (len(self.departures) - (last - first)) * float(min(tails)))
+        tails = [self._at_least(k, m, float(departures[k - 1])) for k in range(needed, m + 1)]
+        return min(1.0, (len(self.departures) - (last - first)) * min(tails))
 
     def of_some(self, i: int, n_slow: int) -> float:
         """Probability that disturbances alone make some budget look like ``i``: its ``n_slow`` slowest so slow,
         its others normal.
         """
         own = np.sort(self.departures[i])[::-1]
-        rate = self.rate(float(own[n_slow - 1]), own if self.normal[i] else None)
-        return min(1.0, len(self.departures) * float(bdtrc(n_slow - 1, len(own), rate)))
+        without = own if self.normal[i] else None
+        return min(1.0, len(self.departures) * self._at_least(n_slow, len(own), float(own[n_slow - 1]), without))
+
+    def _at_least(self, k: int, m: int, log_slowdown: float, without: Array | None = None) -> float:
+        return at_least(k, m, self.rate(log_slowdown, without), self.known_by(log_slowdown, without))
+
+
+def at_least(k: int, m: int, rate: float, known_by: float) -> float:
+    """Probability that ``k`` or more of ``m`` are slow, k from 1, at a rate that so many observed ones tell.
+
+    Beta-binomial. Were the rate taken for known, two slow ones together would look rarer than they are, by up to two.
+    """
+    j = np.arange(k, m + 1)
+    others = known_by * (1 - rate) / rate
+    ways = -np.log(m + 1) - betaln(m - j + 1, j + 1)
+    return min(1.0, float(np.exp(ways + betaln(known_by + j, others + m - j) - betaln(known_by, others)).sum()))
 
 
 def disturbed_requests(curve: Curve, expected: Array, normal: Flags) -> Disturbances:

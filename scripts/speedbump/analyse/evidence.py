@@ -9,6 +9,7 @@ from speedbump.analyse.chance import CONSENSUS, Disturbances, disturbed_processe
 from speedbump.analyse.confidence import Interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.summary import Summary
+from speedbump.analyse.trend import POWERS
 
 CLEARLY = 1.25
 """The interval's lower end must clear the trend by this factor."""
@@ -77,8 +78,7 @@ def why_not_accepted(grounds: Grounds, first: int, last: int, slowdown: Interval
         if processes.of_segment(first, last) > CHANCE:
             return f"{where}: so few slow processes may be chance, for others were slow and then were not"
     n_normal = int(normal.sum())
-    closed = normal[:first].any() and normal[last + 1 :].any()
-    if n_normal < LEAST_NORMAL and not (closed and neighbours.lowest > SLOW_FROM):
+    if n_normal < LEAST_NORMAL and not neighbours.lowest > SLOW_FROM * _steepest_growth(grounds, first, last):
         return f"{where}: only {n_normal} normal budgets to compare with"
     if grounds.p_slow[at].max() < LEAST_PROBABILITY:
         return f"{where}: the slow and the normal reading are about equally likely"
@@ -86,6 +86,13 @@ def why_not_accepted(grounds: Grounds, first: int, last: int, slowdown: Interval
     if curve.disturbed[at].all() and others.mean() < 0.5 and curve.n_processes[at].max() < 2:
         return f"{where}: the machine was disturbed while this was measured"
     return None
+
+
+def _steepest_growth(grounds: Grounds, first: int, last: int) -> float:
+    """What a normal curve can grow by up to the stretch's end at most; none where normal budgets are on both sides."""
+    budget, normal = grounds.curve.budget, grounds.normal
+    closed = normal[:first].any() and normal[last + 1 :].any()
+    return 1.0 if closed else float(budget[last] / budget[max(first - 1, 0)]) ** POWERS[-1]
 
 
 def _disagreement(grounds: Grounds, first: int, last: int) -> str | None:
