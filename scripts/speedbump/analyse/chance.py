@@ -22,16 +22,16 @@ _PRIOR_TAIL = 1.5
 class Disturbances:
     """How often something of a normal budget is slow by some factor: requests, or whole processes.
 
-    departures: log slow-downs, one array a budget.  normal: budgets to learn from.
+    departures: log slow-downs, one array a budget.  learnt_from: budgets that show how often that is.
     prior_rate: share disturbed by 1.5 and more that is expected before any is seen, worth 20 observations;
     beyond, it falls with the factor's power 1.5.
 
-    Counted at the series' own normal budgets and shrunk towards the prior, so that a clean series of few
+    Counted at those budgets and shrunk towards the prior, so that a clean series of few
     requests is not taken for one that never errs. Taken as independent of each other.
     """
 
     departures: tuple[Array, ...]
-    normal: Flags
+    learnt_from: Flags
     prior_rate: float
     sorted_normal: Array
 
@@ -41,11 +41,10 @@ class Disturbances:
         return (seen + _PRIOR_COUNT * self.prior(log_slowdown)) / (total + _PRIOR_COUNT)
 
     def known_by(self, log_slowdown: float, without: Array | None = None) -> float:
-        """How many disturbances the rate rests on, those expected among them: of 1.5 and more, for how fast the rate
-        falls beyond is taken for known.
+        """How many disturbances the rate rests on: those seen, and those of 1.5 and more that were expected, for how
+        fast the rate falls beyond is taken for known.
         """
-        seen, _ = self._seen(min(log_slowdown, math.log(_PRIOR_FROM)), without)
-        return seen + _PRIOR_COUNT * self.prior_rate
+        return self._seen(log_slowdown, without)[0] + _PRIOR_COUNT * self.prior_rate
 
     def _seen(self, log_slowdown: float, without: Array | None) -> tuple[int, int]:
         total = len(self.sorted_normal)
@@ -69,7 +68,8 @@ class Disturbances:
         if not m:
             return 1.0
         needed = max(math.ceil(CONSENSUS * m), 1)
-        tails = [self._at_least(k, m, float(departures[k - 1])) for k in range(needed, m + 1)]
+        own = departures if self.learnt_from[first : last + 1].all() else None
+        tails = [self._at_least(k, m, float(departures[k - 1]), own) for k in range(needed, m + 1)]
         return min(1.0, (len(self.departures) - (last - first)) * min(tails))
 
     def of_some(self, i: int, n_slow: int) -> float:
@@ -77,7 +77,7 @@ class Disturbances:
         its others normal.
         """
         own = np.sort(self.departures[i])[::-1]
-        without = own if self.normal[i] else None
+        without = own if self.learnt_from[i] else None
         return min(1.0, len(self.departures) * self._at_least(n_slow, len(own), float(own[n_slow - 1]), without))
 
     def _at_least(self, k: int, m: int, log_slowdown: float, without: Array | None = None) -> float:
@@ -106,7 +106,14 @@ def disturbed_requests(curve: Curve, expected: Array, normal: Flags) -> Disturba
         else curve.pooled(i) - expected[i]
         for i in range(curve.n)
     ]
-    return learn(departures, normal, REQUEST_RATE)
+    return learn(departures, normal | _odd_singles(departures, normal), REQUEST_RATE)
+
+
+def _odd_singles(departures: list[Array], normal: Flags) -> Flags:
+    """Budgets that look slow by themselves, on one request: they show how often a request is disturbed."""
+    padded = np.concatenate([[True], normal, [True]])
+    single = np.array([len(own) == 1 for own in departures])
+    return single & ~normal & padded[:-2] & padded[2:]
 
 
 def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturbances:
@@ -118,7 +125,7 @@ def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturb
 
 
 def learn(departures: list[Array], normal: Flags, prior_rate: float) -> Disturbances:
-    """What the departures at normal budgets say of disturbances; one array of log slow-downs a budget."""
+    """What the departures at such budgets say of disturbances; one array of log slow-downs a budget."""
     of_normal = [departures[i] for i in np.flatnonzero(normal)]
     known = np.sort(np.concatenate(of_normal)) if of_normal else np.empty(0)
     return Disturbances(tuple(departures), normal, prior_rate, known)
