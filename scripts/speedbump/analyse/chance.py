@@ -1,7 +1,7 @@
 """Whether slow requests, or slow processes, are more than the chance disturbances that every budget has."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import betaln
@@ -23,6 +23,7 @@ class Disturbances:
     """How often something of a normal budget is slow by some factor: requests, or whole processes.
 
     departures: log slow-downs, one array a budget.  learnt_from: budgets that show how often that is.
+    singles: those of them that look slow, each on one request; none bears witness against itself.
     prior_rate: share disturbed by 1.5 and more that is expected before any is seen, worth 20 observations;
     beyond, it falls with the factor's power 1.5.
 
@@ -34,6 +35,7 @@ class Disturbances:
     learnt_from: Flags
     prior_rate: float
     sorted_normal: Array
+    singles: Flags | None = None
 
     def rate(self, log_slowdown: float, without: Array | None = None) -> float:
         """Share slow by at least so much at normal budgets; ``without``: some of them, not counted."""
@@ -68,7 +70,7 @@ class Disturbances:
         if not m:
             return 1.0
         needed = max(math.ceil(CONSENSUS * m), 1)
-        own = departures if self.learnt_from[first : last + 1].all() else None
+        own = departures if self.singles is not None and self.singles[first : last + 1].all() else None
         tails = [self._at_least(k, m, float(departures[k - 1]), own) for k in range(needed, m + 1)]
         return min(1.0, (len(self.departures) - (last - first)) * min(tails))
 
@@ -106,14 +108,15 @@ def disturbed_requests(curve: Curve, expected: Array, normal: Flags) -> Disturba
         else curve.pooled(i) - expected[i]
         for i in range(curve.n)
     ]
-    return learn(departures, normal | _odd_singles(departures, normal), REQUEST_RATE)
+    singles = _odd_singles(departures, normal)
+    return replace(learn(departures, normal | singles, REQUEST_RATE), singles=singles)
 
 
 def _odd_singles(departures: list[Array], normal: Flags) -> Flags:
     """Budgets that look slow by themselves, on one request: they show how often a request is disturbed."""
     padded = np.concatenate([[True], normal, [True]])
     single = np.array([len(own) == 1 for own in departures])
-    return single & ~normal & padded[:-2] & padded[2:]
+    return np.asarray(single & ~normal & padded[:-2] & padded[2:])
 
 
 def disturbed_processes(curve: Curve, expected: Array, normal: Flags) -> Disturbances:

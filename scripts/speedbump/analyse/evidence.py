@@ -16,7 +16,8 @@ CLEARLY = 1.25
 AGREES = 1.1
 """So must the single requests of a lone budget by this one: one that does not was in the normal state."""
 LEAST_NORMAL = 3
-LEAST_PROBABILITY = 0.3
+LEAST_PROBABILITY = 0.4
+"""Of the slow state, at the likeliest budget of the stretch; the interval must clear the trend as well."""
 CHANCE = 0.01
 """Largest probability that chance disturbances make such a stretch somewhere in the series; the share of
 disturbed requests is itself estimated, which makes the promise some three times worse."""
