@@ -107,7 +107,7 @@ def _brackets(told: tuple[int, int] | None, step: int) -> bool:
 
 
 def generator(name: str, k: int, seed: int) -> np.random.Generator:
-    """Of the k-th series of a scenario; the method's numbers were chosen on seed 0."""
+    """Of the k-th series of a scenario."""
     return np.random.default_rng([zlib.crc32(name.encode()), k, *([seed] if seed else [])])
 
 

@@ -19,8 +19,7 @@ LEAST_NORMAL = 3
 LEAST_PROBABILITY = 0.4
 """Of the slow state, at the likeliest budget of the stretch; the interval must clear the trend as well."""
 CHANCE = 0.01
-"""Largest probability that chance disturbances make such a stretch somewhere in the series; the share of
-disturbed requests is itself estimated, which makes the promise some three times worse."""
+"""Largest probability that chance disturbances make such a stretch somewhere in the series."""
 
 
 @dataclass(frozen=True)
