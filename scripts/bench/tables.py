@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from bench.answers import Answer
-from bench.curves import STEP, Scenario, Simulated
+from bench.curves import Scenario, Simulated
 from bench.load import FixedWork, at_rest
 from speedbump.analyse.curve import Curve, from_repeats
 from speedbump.analyse.regimes import find_regimes
@@ -78,14 +78,19 @@ def answers_of(requests: pl.DataFrame, drawn: list[Simulated]) -> list[Answer]:
 
 
 def _answer(verdict: str, accepted: pl.DataFrame, lengths: list[int]) -> Answer:
-    """A curve that is called a step has no regime: what is accepted of it is the step, and its onset the bracket."""
+    """A step that stays is no regime: where it begins, going up, or where it ends, going down, is the answer."""
     index = {length: i for i, length in enumerate(lengths)}
-    if verdict in STEP:
-        low, high = accepted.select("onset_low", "onset_high").row(0) if accepted.height else (None, None)
-        return Answer([], [], verdict, step=None if low is None else (index[low], index[high]))
-    rows = accepted.select("first_slow", "last_slow", "slowdown", "slowdown_low", "slowdown_high").rows()
+    kind = pl.col("kind") if "kind" in accepted.columns else pl.lit(verdict)
+    is_step = kind.str.starts_with("step")
+    edges = (
+        pl.when(kind == "step down").then(f"recovery_{side}").otherwise(f"onset_{side}").alias(side)
+        for side in ("low", "high")
+    )
+    steps = accepted.filter(is_step).select(edges).drop_nulls().rows()
+    rows = accepted.filter(~is_step).select("first_slow", "last_slow", "slowdown", "slowdown_low", "slowdown_high")
     return Answer(
-        [(index[first], index[last]) for first, last, *_ in rows],
-        [(value, low, np.nan if high is None else high) for *_, value, low, high in rows],
+        [(index[first], index[last]) for first, last, *_ in rows.rows()],
+        [(value, low, np.nan if high is None else high) for *_, value, low, high in rows.rows()],
         verdict,
+        step=(index[steps[0][0]], index[steps[0][1]]) if steps else None,
     )
