@@ -12,13 +12,14 @@ from speedbump.analyse.verdict import judge
 @dataclass(frozen=True)
 class Answer:
     """What a method says of a curve: regimes as (first, last) indices; slow-down and interval of each, NaN
-    where the method gives none; budgets it calls unstable.
+    where the method gives none; budgets it calls unstable; the indices between which it puts a step that stays.
     """
 
     regimes: list[tuple[int, int]]
     slowdowns: list[tuple[float, float, float]]
     verdict: str
     unstable: tuple[int, ...] = ()
+    step: tuple[int, int] | None = None
 
 
 def answer(curve: Curve) -> Answer:

@@ -55,6 +55,46 @@ SMOOTH_AT_ONCE = (
 )
 AFTERWARDS = "null/(cold-starts|disturbed-cell|one-repeat|cut-at-3)/.*"
 
+
+def _none(name: str, pattern: str) -> Goal:
+    """At most one false alarm in a hundred series."""
+    return Goal(f"false alarms, {name}", pattern, "false_alarms", 0.01, None, True)
+
+
+_FAMILY_GOALS = (
+    Goal("false alarms, smooth curves of fresh kinds", "fresh/.*", "false_alarms", 0.01, 0.003, True),
+    Goal("the same called undetermined", "fresh/.*", "undetermined", 0.12, 0.03, True),
+    _none("smooth, each length 1.25 or 2 times the one before", "geometric/null/.*"),
+    Goal("the same called undetermined, 1.25 times", r"geometric/null/.*/x1\.25/.*", "undetermined", 0.12, 0.03, True),
+    Goal("found or undetermined: 5x at one of them", "geometric/bump/F5/.*", "noticed", 0.99),
+    Goal("found or undetermined: 2x at one of them", "geometric/bump/F2/.*", "noticed", 0.90),
+    _none("smooth, one answer behind growing contexts", "behind/null/.*"),
+    Goal("the same called undetermined", "behind/null/.*", "undetermined", 0.12, 0.03, True),
+    Goal("found: 2x and more behind growing contexts", "behind/bump/.*", "found", 0.99),
+    _none("one request a length, also where 3 % of them are disturbed", "single/(null|odd)/.*"),
+    Goal("smooth called undetermined, one request a length", "single/null/.*", "undetermined", 0.12, 0.03, True),
+    Goal("found or undetermined: 2x at one length, one request each", "single/spike/.*", "noticed", 0.95),
+    Goal("called a step and bracketed: 5x and more, up and down", "steps/.*/F(5|9)/.*", "right", 0.98),
+    Goal("called a step and bracketed: 2x, even lengths", "steps/.*/F2/.*/even/.*", "right", 0.90),
+    Goal("called a step or undetermined: 2x", "steps/.*/F2/.*", "told", 0.99),
+    Goal("steps called a regime", "steps/.*", "false_alarms", 0.01, None, True),
+    Goal("called a rate change: 2x and more", "rate/F(2|5)/.*", "right", 0.95),
+    Goal("called a rate change: 1.5x, 1 % noise", r"rate/F1\.5/.*/s0\.01", "right", 0.80),
+    Goal("rate changes called a regime or a step", "rate/F.*", "false_alarms", 0.01, None, True),
+    _none("quadratic curves, power laws, rates up by 1.3", "rate/null/.*"),
+    Goal("called undetermined: every second length, or pair of them, 2x", "periodic/F2/.*", "right", 0.98),
+    Goal("the same, 1.5x", r"periodic/F1\.5/.*", "right", 0.90),
+    Goal("regimes in such patterns", "periodic/F.*", "false_alarms", 0.01, None, True),
+    _none("tiles of up to 1.25", "periodic/null/.*"),
+    Goal("the same called undetermined", "periodic/null/.*", "undetermined", 0.12, None, True),
+    _none("one length far too fast", "fast/null/.*"),
+    Goal("found: 5x beside a length far too fast", "fast/bump/.*", "found", 0.98),
+    Goal("called undetermined: the largest lengths stopped too early", "stopped/.*", "right", 0.99),
+    _none("the machine busy from some moment on, until one, for a while, or throughout", "load/.*"),
+    Goal("called undetermined: the machine busy throughout", "load/throughout/.*", "right", 0.99),
+    Goal("found or undetermined: 10x on a machine that gets busy", "load/.*/bump/.*", "noticed", 0.98),
+)
+
 GOALS = (
     Goal(
         "false alarms, smooth, 5 repeats, up to 15 % noise",
@@ -119,4 +159,5 @@ GOALS = (
     Goal("told: repeats in both states, 5x and 10x", r"bimodal/F(5|10)/.*", "unstable_seen", 0.55, 0.75),
     Goal("regimes made of stopped requests, after confirmation", r"cut/.*", "found", 0.97),
     Goal("milliseconds of one core, series of up to 40 budgets", r"(null|bump)/.*/n(6|12|40)/.*", "ms", 20, None, True),
+    *_FAMILY_GOALS,
 )

@@ -194,19 +194,19 @@ class EdgeSummary:
     grid_minutes: float
 
 
-def draw_edge_task(slowdown: float, k: int) -> EdgeTask:
+def draw_edge_task(slowdown: float, k: int, seed: int = 0) -> EdgeTask:
     """The k-th simulated machine: a regime 32 to 143 tokens wide, normal budgets on both sides."""
-    rng = np.random.default_rng([int(10 * slowdown), k])
+    rng = np.random.default_rng([int(10 * slowdown), k, *([seed] if seed else [])])
     width = int(rng.integers(32, 144))
     first = int(rng.integers(160, 768 - width - 32))
     return EdgeTask(first, first + width - 1, slowdown, rng)
 
 
-def summarise_edges(slowdown: float, n: int) -> EdgeSummary:
+def summarise_edges(slowdown: float, n: int, seed: int = 0) -> EdgeSummary:
     """Find the edges of ``n`` machines, and measure the full grid of each."""
     results, grids = [], []
     for k in range(n):
-        task = draw_edge_task(slowdown, k)
+        task = draw_edge_task(slowdown, k, seed)
         results.append(find_edges(task))
         grids.append(full_grid(task))
     return EdgeSummary(

@@ -1,6 +1,7 @@
-"""The scenarios: 346 that the method was chosen on, and more that are hard in other ways."""
+"""The scenarios: 346 that the method was chosen on, more that are hard in other ways, and families that came later."""
 
 from bench.curves import Scenario
+from bench.families import families
 
 SHAPES = ("affine", "quad", "power", "kink", "tile", "saw", "plateau")
 
@@ -92,4 +93,4 @@ def further_scenarios() -> dict[str, Scenario]:
 
 def all_scenarios() -> dict[str, Scenario]:
     """Every scenario by its name."""
-    return first_scenarios() | further_scenarios()
+    return first_scenarios() | further_scenarios() | families()

@@ -1,21 +1,28 @@
 """Two sessions of one simulated series: a stack against itself, or against one that is slower somewhere."""
 
-import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from bench.curves import GRIDS, Scenario, Simulated, simulate
-from speedbump.analyse.changes.compare import compare_series_of
+from bench.families import QUIET
+from bench.load import Load, at_rest, run_beside
+from bench.scoring import generator
+from bench.tables import rows_of
+from speedbump.analyse.changes.compare import compare_places, compare_series_of
 from speedbump.analyse.changes.contrast import UNKNOWN, Estimate, Side
 from speedbump.analyse.changes.verdict import Verdict
-from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices, read_curves
+from speedbump.analyse.curve import QUIET_SD, Array, Curve, Indices, from_repeats, read_curves
 from speedbump.analyse.segments import dissect
 from speedbump.grid.listing import visible
 from speedbump.tables import REQUESTS, read_table
 
 _SENTINEL_SD = 0.05
+_OLD_STACK, _NEW_STACK = "linux-6_torch-2.9.0_transformers-5.0.0", "linux-6_torch-2.10.0_transformers-5.0.0"
 FOUND = ("new", "slower", "moved", "gone", "faster")
 
 
@@ -67,6 +74,16 @@ class Count:
         self.slower += verdict.word in ("new", "slower")
         self.cannot_tell += verdict.word == "can't tell"
 
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        """Count one pair, given as its row of tables.SERIES_CHANGES."""
+        self.pairs += 1
+        self.budgets += row["n_budgets"]
+        self.changed += row["n_slower"] + row["n_faster"]
+        self.unclear += row["n_unclear"]
+        self.found += row["verdict"] in FOUND
+        self.slower += row["verdict"] in ("new", "slower")
+        self.cannot_tell += row["verdict"] == "can't tell"
+
     def row(self) -> dict[str, float]:
         """Shares."""
         of_budgets, of_pairs = max(self.budgets, 1), max(self.pairs, 1)
@@ -108,6 +125,51 @@ def upgrades() -> dict[str, Upgrade]:
     return made
 
 
+@dataclass(frozen=True)
+class OneSided:
+    """A stack against itself, or against one that takes ``throughout`` times as long, on a machine that did other work
+    during one of the two sessions, ``side``.
+    """
+
+    series: Scenario
+    load: Load
+    side: str
+    throughout: float = 1.0
+
+
+def one_sided() -> dict[str, OneSided]:
+    """Other work during one session; the names seed the draws. ``unseen``: only the fixed workload tells."""
+    made: dict[str, OneSided] = {}
+    for n in (10, 32):
+        usual = replace(QUIET, n=n, process_sd=0.03)
+        for side in ("old", "new"):
+            for when in ("begins", "ends", "throughout"):
+                for factor in (1.6, 3.0, 8.0):
+                    made[f"busy/{side}/{when}/x{factor:g}/n{n}"] = OneSided(usual, Load(when, factor), side)
+            unseen = Load("throughout", 3.0, counted=False)
+            made[f"busy/{side}/throughout/unseen/n{n}"] = OneSided(usual, unseen, side)
+        made[f"busy/new/throughout/x3, 1.5x slower/n{n}"] = OneSided(usual, Load("throughout", 3.0), "new", 1.5)
+    return made
+
+
+def compare_one_sided(name: str, upgrade: OneSided, k: int, seed: int = 0) -> Mapping[str, Any]:
+    """The k-th pair's row of tables.SERIES_CHANGES, from the requests of both sessions."""
+    rng = generator(name, k, seed)
+    s = upgrade.series
+    drawn = simulate(replace(s, process_sd=0.0), rng)
+    sessions = []
+    for stack, side in ((_OLD_STACK, "old"), (_NEW_STACK, "new")):
+        slower = np.log(upgrade.throughout) if side == "new" else 0.0
+        logs = [drawn.again(i, s.repeats, rng) + slower + rng.normal(0, s.process_sd) for i in range(s.n)]
+        fixed = at_rest(s.n, rng)
+        if side == upgrade.side:
+            slowed, fixed = run_beside(upgrade.load, s.n, rng)
+            logs = [values + by for values, by in zip(logs, slowed(s.repeats), strict=True)]
+        curve = from_repeats(s.lengths, [np.exp(values) for values in logs])
+        sessions.append(rows_of(curve, fixed, series=side, machine="simulated", stack=stack))
+    return compare_places(pl.concat(sessions)).series.row(0, named=True)
+
+
 NOISE = {"quiet": (0.02, 0.02), "usual": (0.05, 0.05)}
 """Standard deviations of requests, and of processes."""
 FACTORS = (1.1, 1.15, 1.2, 1.3, 1.5, 2.0, 5.0, 10.0)
@@ -145,9 +207,9 @@ def moved_upgrades() -> dict[str, Upgrade]:
     }
 
 
-def compare_drawn(name: str, upgrade: Upgrade, k: int) -> Verdict:
+def compare_drawn(name: str, upgrade: Upgrade, k: int, seed: int = 0) -> Verdict:
     """The verdict on the k-th pair of sessions, one series by itself."""
-    rng = np.random.default_rng([zlib.crc32(name.encode()), k])
+    rng = generator(name, k, seed)
     s = upgrade.series
     drawn = simulate(replace(s, drift=0.0, process_sd=0.0, cold_share=0.0, disturbed_cells=0), rng)
     order = rng.permutation(s.n)
@@ -219,12 +281,12 @@ def deciding(drawn: Simulated, rng: np.random.Generator) -> Indices:
     return np.array(sorted(chosen), np.int64)
 
 
-def resampled(file: Path, k: int) -> list[Verdict]:
+def resampled(file: Path, k: int, seed: int = 0) -> list[Verdict]:
     """Two sessions of every recorded series of a file, made of its own processes.
 
     A process' departures from the trend are moved, whole, to other budgets, at random and anew for each session.
     """
-    rng = np.random.default_rng([zlib.crc32(file.name.encode()), k])
+    rng = generator(file.name, k, seed)
     verdicts = []
     for _, curve in read_curves(read_table(file, REQUESTS)):
         anatomy = dissect(curve)

@@ -8,9 +8,9 @@ HEAD = """# How well an upgrade is told from chance
 
 Two sessions of simulated series of known truth, {pairs} pairs a scenario, half of that where something changed. Made by
 
-    python scripts/bench_changes.py --pairs {pairs} --page docs/upgrade.md
+    python scripts/bench_changes.py --pairs {pairs} --seed {seed} --page docs/upgrade.md
 
-The figures come out the same again: every pair is drawn from a seed made of its scenario's name.
+The figures come out the same again: every pair is drawn from its scenario's name, its number and the seed.{chosen}
 `scripts/bench/upgrades.py` lists the scenarios; `scripts/speedbump/analyse/changes/` is what is tried.
 
 - *Changed*: budgets called slower or faster. Where nothing changed, the goal is at most 1 % in every scenario.
@@ -33,13 +33,14 @@ What to know of it:
 """
 
 
-def render_page(rows: list[Row], pairs: int) -> str:
+def render_page(rows: list[Row], pairs: int, seed: int = 0) -> str:
     """The whole page."""
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
         by_kind.setdefault(str(row["scenario"]).split("/")[0], []).append(row)
     null = [row for kind in ("noise", "drift", "odd", "regime", "regime, few budgets") for row in by_kind.get(kind, [])]
-    parts = [HEAD.format(pairs=pairs)]
+    chosen = " The method's\nnumbers were chosen on other seeds, nothing on this one." if seed else ""
+    parts = [HEAD.format(pairs=pairs, seed=seed, chosen=chosen)]
     if null:
         parts += ["## A stack against itself\n", _worst(null), _table(null, NULL)]
     if "recorded" in by_kind:
@@ -48,6 +49,14 @@ def render_page(rows: list[Row], pairs: int) -> str:
             "Two sessions made of the processes of a recorded one (`tests/recorded/README.md`), moved to other budgets "
             "at random.\n",
             _table(by_kind["recorded"], NULL),
+        ]
+    if "busy" in by_kind:
+        parts += [
+            "## A load during one of the two sessions\n",
+            "The machine did other work during the session of the old or of the new stack: from some moment on, until "
+            "one, or\nthroughout. *Unseen*: its counters do not show it, only the fixed workload does.\n",
+            _goals(by_kind["busy"]),
+            _table(by_kind["busy"], NULL),
         ]
     if "slower" in by_kind:
         parts += [
@@ -95,6 +104,25 @@ def _worst(rows: list[Row]) -> str:
     return (
         f"Changed: {100 * mean:.2f} % of budgets in the mean of {len(rows)} scenarios, "
         f"{100 * float(worst['budgets_changed']):.2f} % in the worst ({worst['scenario']}).\n"
+    )
+
+
+def _goals(rows: list[Row]) -> str:
+    """How the two goals of sessions beside a load stand."""
+    changed = max(rows, key=lambda row: float(row["found"]))
+    throughout = [row for row in rows if "/throughout/" in str(row["scenario"])]
+    told = min(throughout, key=lambda row: float(row["cannot_tell"]), default=None)
+    lines = [_goal("Called changed, at most", 0.01, "found", changed, float(changed["found"]) <= 0.01)]
+    if told is not None:
+        met = float(told["cannot_tell"]) >= 0.99
+        lines.append(_goal("Can't tell where it lasted throughout, at least", 0.99, "cannot_tell", told, met))
+    return "\n".join(lines) + "\n"
+
+
+def _goal(name: str, limit: float, column: str, worst: Row, met: bool) -> str:
+    return (
+        f"- {name} {100 * limit:g} %: {'yes' if met else 'no'}, {100 * float(worst[column]):.1f} % in the worst "
+        f"({worst['scenario']})."
     )
 
 

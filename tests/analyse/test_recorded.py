@@ -111,7 +111,7 @@ def test_the_arms_of_a_quiet_cpu_leave_nothing_to_explain_and_say_what_each_cost
 
 
 def test_in_half_precision_a_gpu_need_not_repeat_its_tokens():
-    """Why differing tokens count against a request in float32 alone: here every cell's requests differ, none at fault."""
+    """Why differing tokens count against a request in float32 alone: here each cell has some, and none is at fault."""
     bundle, _ = read_bundle(BUNDLES / "gpu.intel-xeon-126gb_nvidia-h200.zip")
     half = bundle.requests.filter(pl.col("dtype") != "float32").group_by("cell").agg(pl.col("tokens_hash").n_unique())
     assert half.height == 10

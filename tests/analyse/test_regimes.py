@@ -55,6 +55,22 @@ def test_a_regime_open_on_the_right_is_above_the_trend_and_has_no_recovery(make_
     assert "768" in found.series["next"].item()
 
 
+def test_a_jump_that_no_curve_can_grow_by_needs_no_third_normal_budget():
+    """Two normal budgets, then five times as long; the last two of the twelve look slow as well, for the noise."""
+    lengths, times = range(480, 657, 16), [1, 1, *[5.0] * 8, 1.6, 2.0]
+    runs = [
+        Run("s", n, tuple(0.01 * n * by * noise for noise in (0.99, 1.0, 1.01, 1.0, 0.99)))
+        for n, by in zip(lengths, times, strict=True)
+    ]
+    found = find_regimes(requests_table(runs))
+    assert found.regimes.filter("accepted")["first_slow"].to_list() == [512]
+    growing = [
+        Run("s", n, tuple(0.01 * n * by * noise for noise in (0.99, 1.0, 1.01, 1.0, 0.99)))
+        for n, by in ((64, 1), (128, 1), (192, 3.0), (256, 3.0))
+    ]
+    assert find_regimes(requests_table(growing)).series["verdict"].item() == "undetermined"
+
+
 def test_warmups_and_failures_are_no_latencies(make_requests):
     extra = (
         Run("s", 512, (90.0, 90.0), phase="warmup"),

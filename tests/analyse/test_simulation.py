@@ -8,17 +8,17 @@ import pytest
 from bench.goals import AFTERWARDS, SHAPES, SMOOTH_AT_ONCE
 from bench.refinement import draw_edge_task, find_edges, full_grid
 from bench.scenarios import all_scenarios
-from bench.scoring import Score, score, score_after_confirmation
+from bench.scoring import Score, score, score_after_confirmation, score_tables
 
 pytestmark = pytest.mark.simulation
 
 
 def scored(pattern: str, n_series: int) -> dict[str, Score]:
-    """The score of every scenario whose name matches, after confirmation where the scenario says so."""
+    """The score of every scenario whose name matches, after confirmation or from tables where it says so."""
     found = {}
     for name, scenario in all_scenarios().items():
         if re.fullmatch(pattern, name):
-            method = score_after_confirmation if scenario.confirm else score
+            method = score_after_confirmation if scenario.confirm else score_tables if scenario.table else score
             found[name] = method(name, scenario, 2 if scenario.n > 100 else n_series)
     assert found, pattern
     return found
@@ -40,6 +40,21 @@ def test_harder_smooth_series_raise_no_alarm(pattern):
     scores = scored(pattern, 20)
     assert share(scores, "false_alarms", "series") <= 0.01
     assert max(s.false_alarms for s in scores.values()) <= 1
+
+
+@pytest.mark.parametrize(
+    "pattern", ["fresh/.*", "geometric/null/.*", "behind/null/.*", "single/null/.*", "rate/null/.*"]
+)
+def test_smooth_series_of_the_families_raise_no_alarm(pattern):
+    scores = scored(pattern, 8)
+    assert share(scores, "false_alarms", "series") <= 0.01
+    assert max(s.false_alarms for s in scores.values()) <= 1
+    assert share(scores, "undetermined", "series") <= 0.05
+
+
+@pytest.mark.parametrize("pattern", ["geometric/bump/.*", "behind/bump/.*"])
+def test_slow_lengths_far_apart_and_on_flat_curves_are_found_or_doubted(pattern):
+    assert share(scored(pattern, 8), "noticed") >= 0.98
 
 
 def test_disturbances_are_gone_after_confirmation():

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from speedbump.analyse.chance import Disturbances
+from speedbump.analyse.chance import Disturbances, at_least
 from speedbump.analyse.confidence import SLOW_SD
 from speedbump.analyse.curve import SLOW_FROM, Array
 from speedbump.analyse.evidence import CHANCE, CLEARLY
@@ -46,9 +46,9 @@ def detectable_slowdown(log_budget: Array, summary: Summary, trend: Trend, distu
 
     by_chance = np.empty(n)
     for count in np.unique(summary.count):
-        needed_rate = (CHANCE / n) ** (1 / count)
-        rates = np.array([disturbances.rate(log_slowdown) for log_slowdown in _LADDER])
-        by_chance[summary.count == count] = _LADDER[min(int((rates > needed_rate).sum()), len(_LADDER) - 1)]
+        m = int(count)
+        chance = np.array([n * at_least(m, m, disturbances.rate(by), disturbances.known_by(by)) for by in _LADDER])
+        by_chance[summary.count == count] = _LADDER[min(int((chance > CHANCE).sum()), len(_LADDER) - 1)]
     # the least slow of the requests must clear it
     by_chance += _LEAST_OF_SOME * math.sqrt(max(summary.pooled, SLOW_SD**2))
     limits = [by_interval, by_state, by_chance, np.full(n, math.log(SLOW_FROM))]

@@ -9,16 +9,17 @@ from speedbump.analyse.chance import CONSENSUS, Disturbances, disturbed_processe
 from speedbump.analyse.confidence import Interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.summary import Summary
+from speedbump.analyse.trend import POWERS
 
 CLEARLY = 1.25
 """The interval's lower end must clear the trend by this factor."""
 AGREES = 1.1
 """So must the single requests of a lone budget by this one: one that does not was in the normal state."""
 LEAST_NORMAL = 3
-LEAST_PROBABILITY = 0.6
+LEAST_PROBABILITY = 0.4
+"""Of the slow state, at the likeliest budget of the stretch; the interval must clear the trend as well."""
 CHANCE = 0.01
-"""Largest probability that chance disturbances make such a stretch somewhere in the series; the share of
-disturbed requests is itself estimated, which makes the promise some three times worse."""
+"""Largest probability that chance disturbances make such a stretch somewhere in the series."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,20 @@ def why_not_accepted(grounds: Grounds, first: int, last: int, slowdown: Interval
         if processes.of_segment(first, last) > CHANCE:
             return f"{where}: so few slow processes may be chance, for others were slow and then were not"
     n_normal = int(normal.sum())
-    closed = normal[:first].any() and normal[last + 1 :].any()
-    if n_normal < LEAST_NORMAL and not (closed and neighbours.lowest > SLOW_FROM):
+    if n_normal < LEAST_NORMAL and not neighbours.lowest > SLOW_FROM * _steepest_growth(grounds, first, last):
         return f"{where}: only {n_normal} normal budgets to compare with"
     if grounds.p_slow[at].max() < LEAST_PROBABILITY:
         return f"{where}: the slow and the normal reading are about equally likely"
     if curve.disturbed[at].all():
         return f"{where}: the machine was busy while this was measured"
     return None
+
+
+def _steepest_growth(grounds: Grounds, first: int, last: int) -> float:
+    """What a normal curve can grow by up to the stretch's end at most; none where normal budgets are on both sides."""
+    budget, normal = grounds.curve.budget, grounds.normal
+    closed = normal[:first].any() and normal[last + 1 :].any()
+    return 1.0 if closed else float(budget[last] / budget[max(first - 1, 0)]) ** POWERS[-1]
 
 
 def _disagreement(grounds: Grounds, first: int, last: int) -> str | None:
