@@ -144,8 +144,10 @@ TRENDS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 MIX = ("affine", "quad", "power", "kink")
 
 
-def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
-    """Draw one series."""
+def simulate(
+    scenario: Scenario, rng: np.random.Generator, noise_of: np.random.Generator | None = None
+) -> Simulated:
+    """Draw one series: its truth from ``rng``, and what is measured of it from ``noise_of`` if given."""
     s, budget = scenario, GRIDS[scenario.n]
     trend = MIX[rng.integers(len(MIX))] if s.trend == "mix" else s.trend
     base = np.log(10 * TRENDS[trend](budget / LARGEST, rng)) + np.log(s.all_slow)
@@ -157,6 +159,8 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
     truth_slowdowns = [float(np.exp((slow_by + off)[a : b + 1].mean())) for a, b in regimes]
     log_latency = base + off + slow_by
     noise = np.geomspace(1, s.noise_grows, s.n) * s.sigma
+
+    rng = rng if noise_of is None else noise_of
 
     def measure(i: int, n: int, rng: np.random.Generator) -> Array:
         spread = max(noise[i], 0.12) if slow[i] else noise[i]

@@ -1,6 +1,7 @@
 """One curve taken apart: its trend, its states, and the stretches that look slow."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,14 +10,15 @@ from speedbump.analyse.brackets import Brackets, find_brackets
 from speedbump.analyse.chance import Disturbances, disturbed_requests
 from speedbump.analyse.confidence import Interval, slowdown_interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
-from speedbump.analyse.detection import detectable_slowdown
 from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
 from speedbump.analyse.evidence import CLEARLY, Grounds, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
 from speedbump.analyse.monotonicity import Fall, largest_fall
+from speedbump.analyse.pattern import Pattern
+from speedbump.analyse.rate import RateChange
 from speedbump.analyse.states import Reading, emissions, find_states, probability_slow, transitions
 from speedbump.analyse.summary import Summary, summarise
-from speedbump.analyse.trend import Expectation, expect
+from speedbump.analyse.trend import Expectation, expect, powers_of
 
 _WITHIN_LEVEL_SD = 0.12
 _UNSTABLE_CHANCE = 0.002
@@ -44,12 +46,26 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Noticeable:
+    """Slow-downs that would have shown, had a single budget been slow; shape (n,), NaN where none is known.
+
+    noticed: from this one on the curve is no longer called smooth, nine times in ten.  called: from this one on the
+    budget is called slow.
+    """
+
+    noticed: Array
+    called: Array
+
+
+@dataclass(frozen=True)
 class Anatomy:
     """What is known of a curve. Arrays have one value a budget.
 
-    reading, expectation: None where no two budgets can be read as normal; p_slow and detectable are NaN then.
+    reading, expectation: None where no two budgets can be read as normal; p_slow is NaN then.
     unstable: the budget's requests, or processes, sit in both states.
     doubtful_end: looked for where no stretch looks slow.
+    rate: the change of rate that the trend has.  pattern: what repeats along the budgets.  Both: see examine.
+    noticeable: None until asked for, see noticed.find_noticeable.
     """
 
     curve: Curve
@@ -59,10 +75,12 @@ class Anatomy:
     normal: Flags
     p_slow: Array
     unstable: Flags
-    detectable: Array
     segments: tuple[Segment, ...]
     doubtful_end: DoubtfulEnd | None
     fall: Fall | None
+    rate: RateChange | None = None
+    pattern: Pattern | None = None
+    noticeable: Noticeable | None = None
 
     @property
     def accepted(self) -> tuple[Segment, ...]:
@@ -73,15 +91,21 @@ class Anatomy:
         return tuple(s for s in self.segments if not s.accepted)
 
 
-def dissect(curve: Curve) -> Anatomy:
-    """The anatomy of a curve of at least one budget."""
+def dissect(
+    curve: Curve, rate: RateChange | None = None, starts: Sequence[Array | None] | None = None
+) -> Anatomy:
+    """The anatomy of a curve of at least one budget, as it is (see examine for what else is looked at).
+
+    rate: a change of rate that the trend has.  starts: as find_states takes them.
+    """
     summary = summarise(curve)
     fall = largest_fall(summary, curve.censored)
-    reading = find_states(curve, summary) if curve.n > 1 else None
+    terms = powers_of(curve.budget) if rate is None else rate.terms(curve.budget)
+    reading = find_states(curve, summary, terms, starts) if curve.n > 1 else None
     if reading is None:
         unknown = np.full(curve.n, np.nan)
         no = np.zeros(curve.n, bool)
-        return Anatomy(curve, summary, None, None, no, unknown, no, unknown, (), None, fall)
+        return Anatomy(curve, summary, None, None, no, unknown, no, (), None, fall, rate)
     x = np.log(curve.budget)
     normal = reading.normal(curve)
     expectation = expect(reading.trend, x, summary, normal)
@@ -92,9 +116,8 @@ def dissect(curve: Curve) -> Anatomy:
     grounds = Grounds(curve, summary, normal, expectation.log_latency, p_slow, disturbances)
     segments = tuple(_describe(grounds, expectation, first, last) for first, last in runs(reading.slow))
     unstable = find_unstable(curve, expectation, segments, disturbances)
-    end = None if segments else find_doubtful_end(curve, summary, reading, x)
-    detectable = detectable_slowdown(x, summary, reading.trend, disturbances)
-    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, detectable, segments, end, fall)
+    end = None if segments else find_doubtful_end(curve, summary, reading, x, terms)
+    return Anatomy(curve, summary, reading, expectation, normal, p_slow, unstable, segments, end, fall, rate)
 
 
 def _describe(grounds: Grounds, expectation: Expectation, first: int, last: int) -> Segment:

@@ -31,12 +31,15 @@ def judge(anatomy: Anatomy) -> Verdict:
     """The verdict on what was found.
 
     slow regimes: an accepted regime, and latency falls significantly somewhere.  excess: above the trend, a
-    fall not shown.  undetermined: too little to say either.  smooth: neither regime nor doubt.
+    fall not shown.  rate change: every further token costs more from some budget on.  undetermined: too little to
+    say any of these.  smooth: neither regime nor doubt.
     """
     falls = anatomy.fall is not None and anatomy.fall.significant
     following = what_next(anatomy)
     if anatomy.accepted:
         return Verdict("slow regimes" if falls else "excess", None, following)
+    if anatomy.rate is not None:
+        return Verdict("rate change", None, following)
     reason = _doubt(anatomy, falls)
     return Verdict("undetermined", reason, following) if reason else Verdict("smooth", None, following)
 
@@ -50,6 +53,8 @@ def _doubt(anatomy: Anatomy, falls: bool) -> str | None:
     if anatomy.summary.unrest > BUSY:
         fold = math.exp(anatomy.summary.unrest)
         return f"the machine was busy: from process to process the same work took {fold:.1f} times as long, or as short"
+    if anatomy.pattern is not None:
+        return anatomy.pattern.told()
     if anatomy.doubtful:
         return "; ".join(str(segment.reason) for segment in anatomy.doubtful)
     unstable: list[int] = np.flatnonzero(anatomy.unstable).tolist()
