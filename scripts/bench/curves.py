@@ -144,9 +144,7 @@ TRENDS: dict[str, Callable[[Array, np.random.Generator], Array]] = {
 MIX = ("affine", "quad", "power", "kink")
 
 
-def simulate(
-    scenario: Scenario, rng: np.random.Generator, noise_of: np.random.Generator | None = None
-) -> Simulated:
+def simulate(scenario: Scenario, rng: np.random.Generator, noise_of: np.random.Generator | None = None) -> Simulated:
     """Draw one series: its truth from ``rng``, and what is measured of it from ``noise_of`` if given."""
     s, budget = scenario, GRIDS[scenario.n]
     trend = MIX[rng.integers(len(MIX))] if s.trend == "mix" else s.trend

@@ -1,4 +1,4 @@
-"""The whole examination of a curve: dissected against a trend that may change its rate, and looked through for patterns."""
+"""The whole examination of a curve: its anatomy against a trend that may change its rate, and patterns along it."""
 
 from dataclasses import replace
 

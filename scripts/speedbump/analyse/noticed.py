@@ -19,7 +19,7 @@ from speedbump.analyse.states import SLOW_UP_TO
 from speedbump.analyse.summary import PRIOR_DF
 from speedbump.analyse.verdict import BUSY, LEAST_BUDGETS, judge, suspected
 
-MISSED = 0.01
+MISSED = 0.02
 """Share of slow-downs of the stated size that may go unnoticed, as the noise is modelled here; what simulated
 series show is in docs/regimes.md, where a tenth is promised."""
 _LADDER = np.exp(np.arange(math.log(1.1), math.log(SLOW_UP_TO) + 0.05, 0.05))
@@ -28,6 +28,8 @@ _FURTHER = (5, 14, 32)
 """At the ends, and everywhere in a short curve, rungs so far above the stated one are tried as well, 1.3, 2 and 5
 times as large: one that is not noticed there means that something larger passes for a bend."""
 _SHORT = 12
+_SINGLE_DF = 2.0
+"""Degrees of freedom that the scatter assumed of single requests is worth, for nothing shows it but themselves."""
 _PLACES = 24
 """Budgets that are tried one by one; between them the others of a longer curve take the larger of two."""
 _UNLIKE = 1.5
@@ -39,9 +41,8 @@ def find_noticeable(anatomy: Anatomy, at: Sequence[int] | None = None) -> Notice
 
     Where the curve is smooth, a slow-down is noticed as soon as the verdict is another one; where something was
     found already, as soon as the budget itself is doubted or called. The budgets of accepted regimes are left out,
-    so that the others are judged by what is normal. NaN where that cannot be known: budgets that are slow or
-    doubted as it is, fewer than LEAST_BUDGETS budgets, a busy machine, a pattern along the budgets; and where nothing up to
-    SLOW_UP_TO would have been noticed.
+    so that the others are judged by what is normal. NaN where that cannot be known: budgets that are slow or doubted
+    as it is, fewer than LEAST_BUDGETS budgets, a busy machine, a pattern along the budgets.
 
     at: indices of the budgets to try, of a curve without accepted regimes; all if left out.
     """
@@ -74,11 +75,11 @@ class _Injection:
     """Slow-downs put into one curve, budget by budget, rung by rung of the ladder; nothing is tried twice."""
 
     def __init__(self, anatomy: Anatomy) -> None:
-        assert anatomy.reading is not None and anatomy.expectation is not None
+        assert anatomy.expectation is not None
         self.anatomy = anatomy
         self.smooth = judge(anatomy).verdict == "smooth"
         summary, curve = anatomy.summary, anatomy.curve
-        error = np.sqrt(_scatter(anatomy) + anatomy.expectation.variance)
+        error = np.sqrt(_scatter(anatomy) * (1 + _leverage(anatomy)) + anatomy.expectation.variance)
         self.unlucky = anatomy.expectation.log_latency + float(ndtri(MISSED)) * error
         """Log seconds that a normal budget's requests would average in an unlucky draw."""
         spread = (PRIOR_DF * summary.pooled + summary.df * summary.spread) / (PRIOR_DF + summary.df)
@@ -87,7 +88,7 @@ class _Injection:
         self.tried: dict[tuple[int, int], _Seen] = {}
 
     def search(self, at: Sequence[int] | None = None) -> tuple[Array, Array]:
-        """Noticed and called slow-downs, shape (n,), NaN where there is none. ``at``: see find_noticeable."""
+        """Noticed and called slow-downs, shape (n,). ``at``: see find_noticeable."""
         n = self.anatomy.curve.n
         found = {kind: np.full(n, np.nan) for kind in ("noticed", "called")}
         places = [int(i) for i in (self._places() if at is None else at) if self.open[i]]
@@ -95,13 +96,13 @@ class _Injection:
             rung = 0
             for i in places:
                 rung = self._lowest(i, kind, rung)
-                values[i] = _LADDER[rung] if rung < len(_LADDER) else np.nan
+                values[i] = _LADDER[rung] if rung < len(_LADDER) else np.inf
                 rung = min(rung, len(_LADDER) - 1)
         for before, after in pairwise(places):
             for i in range(before + 1, after) if at is None else ():
                 if self.open[i]:
                     for values in found.values():
-                        values[i] = max(values[before], values[after])  # NaN wins: nothing is promised
+                        values[i] = max(values[before], values[after])
         return found["noticed"], found["called"]
 
     def _places(self) -> Indices:
@@ -181,15 +182,32 @@ def _scatter(anatomy: Anatomy) -> Array:
     trend, summary, normal = anatomy.reading.trend, anatomy.summary, anatomy.normal
     assumed = summary.variance + trend.sd**2
     seen = ((summary.centre - trend.log_latency) ** 2 / assumed)[normal]
-    return np.asarray(assumed * (PRIOR_DF + float(seen.sum())) / (PRIOR_DF + len(seen)))
+    prior = PRIOR_DF if summary.df.any() else _SINGLE_DF
+    return np.asarray(assumed * (prior + float(seen.sum())) / (prior + len(seen)))
+
+
+def _leverage(anatomy: Anatomy) -> Array:
+    """Variance of a line through the other normal budgets at each budget, in units of theirs, shape (n,): by how much
+    the scatter of the others moves what is expected of it. Large at the ends of a short curve.
+    """
+    x, normal = np.log(anatomy.curve.budget), anatomy.normal
+    leverage = np.empty(len(x))
+    for i in range(len(x)):
+        others = x[normal & (np.arange(len(x)) != i)]
+        apart = others - others.mean()
+        leverage[i] = 1 / len(others) + (x[i] - others.mean()) ** 2 / float(apart @ apart)
+    return leverage
 
 
 def _doubted(anatomy: Anatomy) -> Flags:
     """Budgets that something is said of: in a stretch that looks slow, unstable, suspected, or at a doubtful end."""
     doubted = anatomy.unstable.copy()
     doubted[suspected(anatomy)] = True
-    for stretch in (*anatomy.segments, *([anatomy.doubtful_end] if anatomy.doubtful_end else [])):
-        doubted[stretch.first : stretch.last + 1] = True
+    stretches = [(segment.first, segment.last) for segment in anatomy.segments]
+    if anatomy.doubtful_end is not None:
+        stretches.append((anatomy.doubtful_end.first, anatomy.doubtful_end.last))
+    for first, last in stretches:
+        doubted[first : last + 1] = True
     return doubted
 
 
@@ -224,9 +242,7 @@ def _only(curve: Curve, kept: Flags) -> Curve:
     at = np.flatnonzero(kept)
     published = curve.published
     if published is not None:
-        published = replace(
-            published, mean_s=published.mean_s[at], sd_s=published.sd_s[at], count=published.count[at]
-        )
+        published = replace(published, mean_s=published.mean_s[at], sd_s=published.sd_s[at], count=published.count[at])
     return replace(
         curve,
         budget=curve.budget[at],

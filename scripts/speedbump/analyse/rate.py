@@ -7,13 +7,19 @@ import numpy as np
 from scipy.special import fdtrc
 
 from speedbump.analyse.confidence import Interval
-from speedbump.analyse.curve import SLOW_FROM, Array, Curve
+from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.states import NORMAL_ABOVE
 from speedbump.analyse.summary import Summary
 from speedbump.analyse.trend import POWERS, powers_of, relative_nnls
 
+BENDS = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+"""Powers of a curve that merely bends: more than a trend has, for one between two of those is no change of rate."""
 LEAST_BESIDE = 3
 """Budgets, or steps, that must lie on either side of the change."""
+REACH_BEFORE, REACH_BEYOND = 1.5, 1.25
+"""Least ratio of the place to the smallest budget, and of the largest to the place: over less, a rate is no more than a
+step or a tile.
+"""
 LEAST_RATIO = 1.3
 """A rate that may have risen by no more than this, at 95 %, is not told: curves bend so much in a normal state."""
 SIGNIFICANCE = 0.001
@@ -24,6 +30,7 @@ _COARSE = np.exp(np.arange(0.35, math.log(100), 0.35))
 _FINE = np.exp(np.linspace(-0.4, 0.4, 21))
 _FINEST = np.exp(np.linspace(-0.04, 0.04, 9))
 """Ratios tried, first coarsely, then around the best."""
+_LEVELS = np.exp(np.arange(0.05, math.log(30), 0.15))
 _PLACES = 40
 _WITHIN = 3
 """Places tried: so many budgets at most, and so many a gap."""
@@ -47,7 +54,8 @@ class RateChange:
 
     def terms(self, budget: Array) -> Array:
         """Those of a trend with this change in it, shape (n, len(POWERS))."""
-        return _totals(powers_of(budget), budget, self.at, self.ratio.value)
+        at = np.power(self.at / budget[-1], POWERS)
+        return _totals(powers_of(budget), budget > self.at, at, self.ratio.value)
 
 
 def find_rate_change(curve: Curve, summary: Summary) -> RateChange | None:
@@ -70,7 +78,7 @@ def find_rate_change(curve: Curve, summary: Summary) -> RateChange | None:
     # without repeats it is the scatter of the budgets that tells the noise
     noise = np.where(summary.df > 0, summary.variance, 0.0)[known]
     profile = _Profile(curve.budget[known], summary.centre[known], noise, of_totals=True)
-    change = profile.change()
+    change = profile.find()
     if change is None or profile.last_excess(change) < NORMAL_ABOVE or profile.may_be_level(change):
         return None
     return change
@@ -85,7 +93,7 @@ def find_change_of_steps(position: Array, log_s: Array, variance: Array) -> Rate
     if len(position) < 2 * LEAST_BESIDE:
         return None
     profile = _Profile(position, log_s, variance, of_totals=False)
-    change = profile.change()
+    change = profile.find()
     if change is None:
         return None
     slow = log_s - profile.unchanged(change) > math.log(change.ratio.value) / 2
@@ -94,15 +102,14 @@ def find_change_of_steps(position: Array, log_s: Array, variance: Array) -> Rate
     return change if lasting else None
 
 
-def _totals(terms: Array, budget: Array, place: float, ratio: float) -> Array:
-    """Terms of totals whose rate is ``ratio`` times as high beyond ``place`` tokens."""
-    at = np.power(place / budget[-1], POWERS)
-    return np.where((budget > place)[:, None], at + ratio * (terms - at), terms)
+def _totals(terms: Array, beyond: Flags, at: Array, ratio: float) -> Array:
+    """Terms of totals whose rate is ``ratio`` times as high beyond a place. ``at``: their values there."""
+    return np.where(beyond[:, None], at + ratio * (terms - at), terms)
 
 
-def _levels(terms: Array, budget: Array, place: float, ratio: float) -> Array:
-    """Terms that are ``ratio`` times as large beyond ``place``."""
-    return np.where((budget > place)[:, None], ratio * terms, terms)
+def _levels(terms: Array, beyond: Flags, _at: Array, ratio: float) -> Array:
+    """Terms that are ``ratio`` times as large beyond a place."""
+    return np.where(beyond[:, None], ratio * terms, terms)
 
 
 class _Profile:
@@ -110,20 +117,21 @@ class _Profile:
 
     def __init__(self, budget: Array, centre: Array, noise: Array, *, of_totals: bool) -> None:
         self.budget, self.centre, self.noise = budget, centre, noise
-        self.terms = powers_of(budget)
-        self.change_terms = _totals if of_totals else _levels
+        self.terms = powers_of(budget, BENDS)
+        self.change = _totals if of_totals else _levels
         n = len(budget)
         inner = np.arange(LEAST_BESIDE - 1, n - LEAST_BESIDE)
         inner = inner[:: -(-len(inner) // _PLACES)]
         share = np.arange(_WITHIN) / _WITHIN
-        self.places = (budget[inner, None] + share * (budget[inner + 1] - budget[inner])[:, None]).ravel()
+        places = (budget[inner, None] + share * (budget[inner + 1] - budget[inner])[:, None]).ravel()
+        self.places = places[(places >= REACH_BEFORE * budget[0]) & (places * REACH_BEYOND <= budget[-1])]
         self.freedom = n - _TREND_PARAMETERS - _CHANGE_PARAMETERS
         """At least 2, for LEAST_BESIDE."""
         self.weight = 1 / (noise + _ROUGHNESS**2 * _ROUGHNESS_DF / (_ROUGHNESS_DF + self.freedom))
 
-    def change(self) -> RateChange | None:
+    def find(self) -> RateChange | None:
         """The likeliest change, where it is significant and large enough."""
-        if not self._significant(self._without()):  # no change could explain more
+        if not len(self.places) or not self._significant(self._without()):  # no change could explain more
             return None
         place, ratio = self._likeliest()
         for fineness in (_FINE, _FINEST):
@@ -142,7 +150,7 @@ class _Profile:
 
     def last_excess(self, change: RateChange) -> float:
         """How many times as long the last budget takes as without the change."""
-        changed = self.change_terms(self.terms, self.budget, change.at, change.ratio.value)
+        changed = self._changed(change.at, change.ratio.value)
         coefficients = self._coefficients(change.at, change.ratio.value)
         return float((changed[-1] @ coefficients) / (self.terms[-1] @ coefficients))
 
@@ -151,20 +159,25 @@ class _Profile:
         level = _Profile(self.budget, self.centre, self.noise, of_totals=False)
         level.places = self.budget[1:-1]
         level.weight = self.weight
-        return level._squares(*level._least(level.places, _COARSE)) < self._squares(
-            change.at, change.ratio.value
-        ) + _CHI2_95
+        return (
+            level._squares(*level._least(level.places, _LEVELS))
+            < self._squares(change.at, change.ratio.value) + _CHI2_95
+        )
 
     def _significant(self, explained: float) -> bool:
         p = fdtrc(_CHANGE_PARAMETERS, self.freedom + _ROUGHNESS_DF, max(explained, 0.0) / _CHANGE_PARAMETERS)
         return float(p) < SIGNIFICANCE
 
+    def _changed(self, place: float, ratio: float) -> Array:
+        at = np.power(place / self.budget[-1], BENDS)
+        return np.asarray(self.change(self.terms, self.budget > place, at, ratio))
+
     def _coefficients(self, place: float, ratio: float) -> Array:
-        terms = self.change_terms(self.terms, self.budget, place, ratio)
+        terms = self._changed(place, ratio)
         return relative_nnls(terms, self.centre, self.weight)
 
     def _departures(self, place: float, ratio: float) -> Array:
-        terms = self.change_terms(self.terms, self.budget, place, ratio)
+        terms = self._changed(place, ratio)
         return np.asarray((terms @ relative_nnls(terms, self.centre, self.weight)) * np.exp(-self.centre) - 1)
 
     def _squares(self, place: float, ratio: float) -> float:
@@ -214,5 +227,5 @@ class _Profile:
             ends.append(end)
         low, high = ends
         places = [p for p in self.places if min(self._squares(p, ratio * fine) for fine in _FINE[::4]) <= limit]
-        between = (min([place, *places]), max([place, *places]))
-        return Interval(ratio, low, math.nan if high >= _COARSE[-1] else high), *map(float, between)
+        interval = Interval(ratio, low, math.nan if high >= _COARSE[-1] else high)
+        return interval, float(min([place, *places])), float(max([place, *places]))

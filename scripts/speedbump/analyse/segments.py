@@ -47,14 +47,28 @@ class Segment:
 
 @dataclass(frozen=True)
 class Noticeable:
-    """Slow-downs that would have shown, had a single budget been slow; shape (n,), NaN where none is known.
+    """Slow-downs that would have shown, had a single budget been slow; shape (n,). NaN: not known, for the budget is
+    not normal; infinite: none up to SLOW_UP_TO would have.
 
-    noticed: from this one on the curve is no longer called smooth, nine times in ten.  called: from this one on the
-    budget is called slow.
+    noticed: from this one on the verdict is another, nine times in ten.  called: from this one on the budget is called
+    slow.
     """
 
     noticed: Array
     called: Array
+
+    def between_ends(self) -> tuple[float, float]:
+        """The largest noticed and called slow-down of the budgets between the ends; NaN where none is known."""
+        return _largest(self.noticed[1:-1]), _largest(self.called[1:-1])
+
+    def at_ends(self) -> tuple[float, float]:
+        """The same of the first and the last budget."""
+        return _largest(self.noticed[[0, -1]]), _largest(self.called[[0, -1]])
+
+
+def _largest(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else math.nan
 
 
 @dataclass(frozen=True)
@@ -91,9 +105,7 @@ class Anatomy:
         return tuple(s for s in self.segments if not s.accepted)
 
 
-def dissect(
-    curve: Curve, rate: RateChange | None = None, starts: Sequence[Array | None] | None = None
-) -> Anatomy:
+def dissect(curve: Curve, rate: RateChange | None = None, starts: Sequence[Array | None] | None = None) -> Anatomy:
     """The anatomy of a curve of at least one budget, as it is (see examine for what else is looked at).
 
     rate: a change of rate that the trend has.  starts: as find_states takes them.

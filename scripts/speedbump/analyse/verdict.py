@@ -100,6 +100,10 @@ def what_next(anatomy: Anatomy) -> str | None:
         return "Measure more budgets, smaller and larger ones."
     if anatomy.reading is None:
         return "Measure smaller budgets, until at least three are normal."
+    if anatomy.pattern is not None:
+        size = anatomy.pattern.size
+        some = _listed(curve.budget[:size].tolist())
+        return f"Measure {some} again, in another process, and lengths between them."
     unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
     unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
     if anatomy.summary.unrest > BUSY:
@@ -115,6 +119,10 @@ def what_next(anatomy: Anatomy) -> str | None:
             parts.append(f"To confirm the regime {where}, measure {_listed(again)} in another process.")
         if segment.brackets.recovery[1] is None:
             parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
+    if anatomy.rate is not None and curve.n_processes.max() < 2:
+        beside = np.argsort(np.abs(curve.budget - anatomy.rate.at), kind="stable")[:3].tolist()
+        where = _listed([curve.budget[i] for i in sorted({*beside, curve.n - 1})])
+        parts.append(f"To confirm the change of rate, measure {where} in another process.")
     if anatomy.doubtful_end is not None:
         where = "below" if anatomy.doubtful_end.first == 0 else "beyond"
         at_end = anatomy.doubtful_end.first if where == "below" else anatomy.doubtful_end.last
