@@ -197,7 +197,7 @@ class _Profile:
 
     def _beside(self, place: float, reach: int) -> Array:
         i = int(np.searchsorted(self.places, place))
-        return self.places[max(i - reach, 0) : i + reach + 1]
+        return np.asarray(self.places[max(i - reach, 0) : i + reach + 1])
 
     def _roughness(self, place: float, ratio: float) -> float:
         """Variance of budgets around the changed trend beyond their noise; what neighbours share counts more."""

@@ -9,7 +9,13 @@ from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges, level
 from speedbump.report.words import interval, lengths, seconds, sentence, times
 
 WHISKER_WIDTH, SPARK_WIDTH, SPARK_HEIGHT = 170, 100, 34
-ICONS = {"slow regimes": "slow", "excess": "above", "undetermined": "unsure", "smooth": "smooth"}
+ICONS = {
+    "slow regimes": "slow",
+    "excess": "above",
+    "rate change": "above",
+    "undetermined": "unsure",
+    "smooth": "smooth",
+}
 
 
 @dataclass(frozen=True)
@@ -126,8 +132,10 @@ def _detail(curve: Curve) -> str:
         )
     if curve.verdict == "excess":
         return "no proven return"
-    if curve.verdict == "smooth" and curve.row["detectable"]:
-        return f"nothing of {times(curve.row['detectable'])} or more"
+    if curve.verdict == "rate change" and curve.row["rate_ratio"]:
+        return f"{times(curve.row['rate_ratio'])} a token from {curve.row['rate_from']} on"
+    if curve.verdict == "smooth" and curve.row["noticed"]:
+        return f"{times(max(curve.row['noticed'], curve.row['noticed_ends'] or 0))} would be noticed"
     return str(curve.row["reason"] or "")
 
 

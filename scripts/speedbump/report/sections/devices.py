@@ -84,7 +84,11 @@ def device_finding(group: Group) -> str:
     def with_verdict(*verdicts: str) -> list[str]:
         return list(dict.fromkeys(places[curve.key] for curve in group if curve.verdict in verdicts))
 
-    slow, smooth, other = with_verdict("slow regimes"), with_verdict("smooth"), with_verdict("excess", "undetermined")
+    slow, smooth, other = (
+        with_verdict("slow regimes"),
+        with_verdict("smooth"),
+        with_verdict("excess", "rate change", "undetermined"),
+    )
     parts = [f"has a slow regime on {listing(slow)}"] if slow else []
     parts += (
         [f"shows none on {listing(smooth)}" if slow else f"shows no slow regime on {listing(smooth)}"] if smooth else []
