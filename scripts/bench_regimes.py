@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.answers import answer
 from bench.curves import Scenario
+from bench.noticed import NoticedScore, noticed_scenarios, render_noticed, score_noticed
 from bench.page import render_page
 from bench.refinement import EdgeSummary, summarise_edges
 from bench.scenarios import all_scenarios
@@ -50,6 +51,10 @@ def edge_job(job: tuple[float, int]) -> EdgeSummary:
     return summarise_edges(*job)
 
 
+def noticed_job(job: tuple[str, Scenario, int, bool]) -> NoticedScore:
+    return score_noticed(*job)
+
+
 def jobs_of(only: str, n_series: int) -> list[tuple[str, str, Scenario, int]]:
     """Every scenario for the regime finder, and those measured in one process for the thresholds."""
     jobs: list[tuple[str, str, Scenario, int]] = []
@@ -75,12 +80,18 @@ def main() -> int:
             if done % 100 == 0:
                 print(f"{done} of {len(jobs)}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         edges = pool.map(edge_job, [(f, max(args.series // 4, 1)) for f in EDGE_SLOWDOWNS]) if not args.only else []
+        asked = [] if args.only else [(name, end) for name in noticed_scenarios() for end in (False, True)]
+        n_noticed = max(args.series // 2, 1)
+        kinds = noticed_scenarios()
+        noticed = pool.map(noticed_job, [(name, kinds[name], n_noticed, end) for name, end in asked], chunksize=1)
     if args.csv:
         with args.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
             writer.writerows(rows)
     text = render_page(rows, edges, args.series)
+    if asked:
+        text += render_noticed(dict(zip(asked, noticed, strict=True)), n_noticed)
     if args.page:
         args.page.parent.mkdir(parents=True, exist_ok=True)
         args.page.write_text(text)

@@ -28,12 +28,15 @@ _FURTHER = (5, 14, 32)
 """At the ends, and everywhere in a short curve, rungs so far above the stated one are tried as well, 1.3, 2 and 5
 times as large: one that is not noticed there means that something larger passes for a bend."""
 _SHORT = 12
-_SINGLE_DF = 2.0
+_SINGLE_DF = 1.0
 """Degrees of freedom that the scatter assumed of single requests is worth, for nothing shows it but themselves."""
 _PLACES = 24
 """Budgets that are tried one by one; between them the others of a longer curve take the larger of two."""
 _UNLIKE = 1.5
 """Budgets whose distance to the next differs by this factor are not between alike ones."""
+
+_OF_TREND = 2.0
+"""The scatter of the others counts twice: it moves the expectation, and widens what passes for a bend."""
 
 
 def find_noticeable(anatomy: Anatomy, at: Sequence[int] | None = None) -> Noticeable:
@@ -79,7 +82,7 @@ class _Injection:
         self.anatomy = anatomy
         self.smooth = judge(anatomy).verdict == "smooth"
         summary, curve = anatomy.summary, anatomy.curve
-        error = np.sqrt(_scatter(anatomy) * (1 + _leverage(anatomy)) + anatomy.expectation.variance)
+        error = np.sqrt(_scatter(anatomy) * (1 + _OF_TREND * _leverage(anatomy)) + anatomy.expectation.variance)
         self.unlucky = anatomy.expectation.log_latency + float(ndtri(MISSED)) * error
         """Log seconds that a normal budget's requests would average in an unlucky draw."""
         spread = (PRIOR_DF * summary.pooled + summary.df * summary.spread) / (PRIOR_DF + summary.df)
