@@ -106,15 +106,15 @@ def render_noticed(scores: Mapping[tuple[str, bool], NoticedScore], n_series: in
 
 
 def _summary(scores: Mapping[tuple[str, bool], NoticedScore]) -> str:
-    worst_at, least = min(((name, score.share) for (name, _), score in scores.items()), key=lambda pair: pair[1])
-    worst_below, most = max(
-        ((name, score.share_below) for (name, _), score in scores.items()), key=lambda pair: pair[1]
-    )
+    names = {key: f"{key[0]}, {'end' if key[1] else 'inner'}" for key in scores}
+    least = min(scores, key=lambda key: scores[key].share)
+    most = max(scores, key=lambda key: scores[key].share_below)
     n = sum(len(score.stated) for score in scores.values())
     mean = sum(score.at_size for score in scores.values()) / max(n, 1)
     return (
-        f"Noticed at the stated size: {100 * mean:.1f} % of all, {100 * least:.0f} % in the worst scenario ({worst_at}). "
-        f"{WITHIN} times smaller: at most {100 * most:.0f} % ({worst_below})."
+        f"Noticed at the stated size: {100 * mean:.1f} % of all, and {100 * scores[least].share:.0f} % in the worst "
+        f"scenario ({names[least]}). {WITHIN} times smaller: at most {100 * scores[most].share_below:.0f} % "
+        f"({names[most]})."
     )
 
 

@@ -111,7 +111,7 @@ def rate_words(curve: Curve) -> str:
         return f"the rate of {curve.spoken} changes for good"
     ends = interval(row["rate_ratio_low"], row["rate_ratio_high"])
     ends = f" (95 % interval {ends})" if ends else ""
-    more = f"{times(row['rate_ratio'])} as much from {row['rate_from']} on{ends}"
+    more = f"{times(row['rate_ratio'])} as much from {row['rate_from']} tokens on{ends}"
     return f"each further token of {curve.spoken} costs {more}"
 
 
