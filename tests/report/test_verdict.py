@@ -89,8 +89,8 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
         (
             (RATE_CHANGE,),
             "Each further token of GPT-2 on MPS costs 2.0× as much from 384 tokens on (95 % interval 1.9–2.1); no slow "
-            "regime was found between 128 and 768 tokens; a slow-down of 1.5× at any inner length, or of 1.7× at the ends, "
-            "would have been noticed; a regime narrower than 128 tokens could have been missed.",
+            "regime was found between 128 and 768 tokens; a slow-down of 1.5× at any inner length, or of 1.7× at the "
+            "ends, would have been noticed; a regime narrower than 128 tokens could have been missed.",
         ),
         (
             (SMOOTH, RATE_CHANGE, FAILED),
