@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from speedbump.analyse.curve import Array, Curve, Flags, Indices
+from speedbump.analyse.evidence import LEAST_NORMAL
 from speedbump.analyse.segments import Anatomy, Noticeable, dissect
 from speedbump.analyse.states import SLOW_UP_TO
 from speedbump.analyse.summary import PRIOR_DF
@@ -34,7 +35,6 @@ _PLACES = 24
 """Budgets that are tried one by one; between them the others of a longer curve take the larger of two."""
 _UNLIKE = 1.5
 """Budgets whose distance to the next differs by this factor are not between alike ones."""
-
 _OF_TREND = 2.0
 """The scatter of the others counts twice: it moves the expectation, and widens what passes for a bend."""
 
@@ -55,7 +55,7 @@ def find_noticeable(anatomy: Anatomy, at: Sequence[int] | None = None) -> Notice
     if kept.sum() < LEAST_BUDGETS or anatomy.summary.unrest > BUSY or anatomy.pattern is not None:
         return nothing
     rest = anatomy if kept.all() else dissect(_only(anatomy.curve, kept), anatomy.rate)
-    if rest.expectation is None:
+    if rest.expectation is None or rest.normal.sum() < LEAST_NORMAL:
         return nothing
     noticed, called = _Injection(rest).search(at)
     for values, found in ((nothing.noticed, noticed), (nothing.called, called)):

@@ -1,6 +1,7 @@
 """A rate that changes for good: from some length on every further token costs more, though no total jumps."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,8 @@ from speedbump.analyse.trend import POWERS, powers_of, relative_nnls
 
 BENDS = (0.0, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 """Powers of a curve that merely bends: more than a trend has, for one between two of those is no change of rate."""
+BENDS_OF_STEPS = (0.0, 0.5, 1.0, 2.0)
+"""The same of step time, which is what one more token adds to a total."""
 LEAST_BESIDE = 3
 """Budgets, or steps, that must lie on either side of the change."""
 REACH_BEFORE, REACH_BEYOND = 1.5, 1.25
@@ -33,7 +36,7 @@ _FINEST = np.exp(np.linspace(-0.04, 0.04, 9))
 _LEVELS = np.exp(np.arange(0.05, math.log(30), 0.15))
 _PLACES = 40
 _WITHIN = 3
-"""Places tried: so many budgets at most, and so many a gap."""
+"""Places tried at first: so many budgets at most; then so many a gap."""
 _TREND_PARAMETERS, _CHANGE_PARAMETERS = 2, 2
 _CHI2_95 = 3.84
 _FOR_GOOD = 0.9
@@ -77,7 +80,7 @@ def find_rate_change(curve: Curve, summary: Summary) -> RateChange | None:
         return None
     # without repeats it is the scatter of the budgets that tells the noise
     noise = np.where(summary.df > 0, summary.variance, 0.0)[known]
-    profile = _Profile(curve.budget[known], summary.centre[known], noise, of_totals=True)
+    profile = _Profile(curve.budget[known], summary.centre[known], noise, BENDS, _totals)
     change = profile.find()
     if change is None or profile.last_excess(change) < NORMAL_ABOVE or profile.may_be_level(change):
         return None
@@ -92,7 +95,7 @@ def find_change_of_steps(position: Array, log_s: Array, variance: Array) -> Rate
     """
     if len(position) < 2 * LEAST_BESIDE:
         return None
-    profile = _Profile(position, log_s, variance, of_totals=False)
+    profile = _Profile(position, log_s, variance, BENDS_OF_STEPS, _levels)
     change = profile.find()
     if change is None:
         return None
@@ -112,16 +115,20 @@ def _levels(terms: Array, beyond: Flags, _at: Array, ratio: float) -> Array:
     return np.where(beyond[:, None], ratio * terms, terms)
 
 
+Powers = tuple[float, ...]
+Changed = Callable[[Array, Flags, Array, float], Array]
+
+
 class _Profile:
     """Squares of relative departures over places and ratios of a change: of the rate of totals, or of a level."""
 
-    def __init__(self, budget: Array, centre: Array, noise: Array, *, of_totals: bool) -> None:
+    def __init__(self, budget: Array, centre: Array, noise: Array, powers: Powers, change: Changed) -> None:
         self.budget, self.centre, self.noise = budget, centre, noise
-        self.terms = powers_of(budget, BENDS)
-        self.change = _totals if of_totals else _levels
+        self.powers, self.terms = powers, powers_of(budget, powers)
+        self.change = change
         n = len(budget)
         inner = np.arange(LEAST_BESIDE - 1, n - LEAST_BESIDE)
-        inner = inner[:: -(-len(inner) // _PLACES)]
+        self.stride = _WITHIN * -(-len(inner) // _PLACES)
         share = np.arange(_WITHIN) / _WITHIN
         places = (budget[inner, None] + share * (budget[inner + 1] - budget[inner])[:, None]).ravel()
         self.places = places[(places >= REACH_BEFORE * budget[0]) & (places * REACH_BEYOND <= budget[-1])]
@@ -156,7 +163,7 @@ class _Profile:
 
     def may_be_level(self, change: RateChange) -> bool:
         """Whether a level that stays fits about as well."""
-        level = _Profile(self.budget, self.centre, self.noise, of_totals=False)
+        level = _Profile(self.budget, self.centre, self.noise, self.powers, _levels)
         level.places = self.budget[1:-1]
         level.weight = self.weight
         return (
@@ -169,7 +176,7 @@ class _Profile:
         return float(p) < SIGNIFICANCE
 
     def _changed(self, place: float, ratio: float) -> Array:
-        at = np.power(place / self.budget[-1], BENDS)
+        at = np.power(place / self.budget[-1], self.powers)
         return np.asarray(self.change(self.terms, self.budget > place, at, ratio))
 
     def _coefficients(self, place: float, ratio: float) -> Array:
@@ -191,9 +198,9 @@ class _Profile:
         return float(place), float(ratio)
 
     def _likeliest(self) -> tuple[float, float]:
-        """Of places at the budgets and coarse ratios, then of all places and finer ratios nearby."""
-        place, ratio = self._least(self.places[::_WITHIN], _COARSE)
-        return self._least(self._beside(place, _WITHIN), ratio * _FINE)
+        """Of some places and coarse ratios, then of all places and finer ratios nearby."""
+        place, ratio = self._least(self.places[:: self.stride], _COARSE)
+        return self._least(self._beside(place, self.stride), ratio * _FINE)
 
     def _beside(self, place: float, reach: int) -> Array:
         i = int(np.searchsorted(self.places, place))
@@ -218,7 +225,7 @@ class _Profile:
         ends = []
         for direction in (-1, 1):
             end = ratio
-            for stride in (0.3, 0.1, 0.02):
+            for stride in (0.3, 0.1, 0.02, 0.005):
                 while 1 < end < _COARSE[-1]:
                     further = end * math.exp(direction * stride)
                     if min(self._squares(p, further) for p in beside) > limit:
@@ -226,6 +233,7 @@ class _Profile:
                     end = further
             ends.append(end)
         low, high = ends
-        places = [p for p in self.places if min(self._squares(p, ratio * fine) for fine in _FINE[::4]) <= limit]
+        around = self._beside(place, 4 * self.stride)
+        places = [p for p in around if min(self._squares(p, ratio * fine) for fine in _FINE[::4]) <= limit]
         interval = Interval(ratio, low, math.nan if high >= _COARSE[-1] else high)
         return interval, float(min([place, *places])), float(max([place, *places]))

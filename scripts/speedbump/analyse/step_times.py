@@ -83,7 +83,8 @@ def find_rate_changes(requests: pl.DataFrame) -> dict[str, RateChange]:
         if not len(chosen):
             continue
         centre = np.nanmedian(log_s[:, chosen], axis=0)
-        spread = 1.4826 * np.nanmedian(np.abs(log_s[:, chosen] - centre), axis=0)
+        # of all positions together: that of three requests is hardly known
+        spread = 1.4826 * float(np.nanmedian(np.abs(log_s[:, chosen] - centre)))
         position = np.asarray((chosen + 0.5) * BLOCK, np.float64)
         change = find_change_of_steps(position, centre, np.pi / 2 * spread**2 / count[chosen])
         if change is not None:
