@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench.answers import answer
 from bench.curves import Scenario
+from bench.noticed import NoticedScore, noticed_scenarios, render_noticed, score_noticed
 from bench.page import render_page, render_summary
 from bench.refinement import EdgeSummary, summarise_edges
 from bench.scenarios import all_scenarios
@@ -63,6 +64,10 @@ def edge_job(job: tuple[float, int, int]) -> EdgeSummary:
     return summarise_edges(*job)
 
 
+def noticed_job(job: tuple[str, Scenario, int, bool]) -> NoticedScore:
+    return score_noticed(*job)
+
+
 def jobs_of(family: str | None, n_series: int, seed: int) -> list[Job]:
     """Every scenario for the regime finder, and those measured in one process for the thresholds."""
     jobs: list[Job] = []
@@ -92,6 +97,9 @@ def main() -> int:
                 print(f"{done} of {len(jobs)}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         edge_jobs = [] if args.family else [(f, max(args.series // 4, 1), args.seed) for f in EDGE_SLOWDOWNS]
         edges = pool.map(edge_job, edge_jobs)
+        kinds, n_noticed = noticed_scenarios(), max(args.series // 2, 1)
+        asked = [] if args.family else [(name, end) for name in kinds for end in (False, True)]
+        noticed = pool.map(noticed_job, [(name, kinds[name], n_noticed, end) for name, end in asked], chunksize=1)
     if args.csv:
         with args.csv.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))
@@ -101,6 +109,7 @@ def main() -> int:
         print(render_summary(rows))
         return 0
     text = render_page(rows, edges, args.series, args.seed)
+    text += render_noticed(dict(zip(asked, noticed, strict=True)), n_noticed)
     if args.page:
         args.page.parent.mkdir(parents=True, exist_ok=True)
         args.page.write_text(text)

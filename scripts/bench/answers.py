@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from speedbump.analyse.curve import Curve
-from speedbump.analyse.segments import dissect
+from speedbump.analyse.examine import examine
 from speedbump.analyse.verdict import judge
 
 
@@ -24,7 +24,7 @@ class Answer:
 
 def answer(curve: Curve) -> Answer:
     """The regime finder's."""
-    anatomy = dissect(curve)
+    anatomy = examine(curve)
     accepted = anatomy.accepted
     slowdowns = [(s.slowdown.value, s.slowdown.low, s.slowdown.high) for s in accepted]
     place = np.searchsorted(curve.budget, anatomy.curve.budget).tolist()  # some budgets may be set aside

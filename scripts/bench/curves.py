@@ -268,8 +268,8 @@ FRESH = ("attention", "logarithmic", "nlogn", "saturating", "wave", "two-kinks",
 MIX = ("affine", "quad", "power", "kink")
 
 
-def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
-    """Draw one series."""
+def simulate(scenario: Scenario, rng: np.random.Generator, noise_of: np.random.Generator | None = None) -> Simulated:
+    """Draw one series: its truth from ``rng``, and what is measured of it from ``noise_of`` if given."""
     s, budget = scenario, scenario.lengths
     trend = MIX[rng.integers(len(MIX))] if s.trend == "mix" else s.trend
     share = budget / (LARGEST if s.grid == "first" else budget[-1])
@@ -287,6 +287,8 @@ def simulate(scenario: Scenario, rng: np.random.Generator) -> Simulated:
     base = base + shape
     log_latency = base + off + slow_by
     noise = np.geomspace(1, s.noise_grows, s.n) * s.sigma
+
+    rng = rng if noise_of is None else noise_of
 
     def measure(i: int, n: int, rng: np.random.Generator) -> Array:
         spread = max(noise[i], 0.12) if slow[i] else noise[i]

@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.grid.axes import AXES
 
-VERDICTS = ("smooth", "slow regimes", "excess", "step", "undetermined", "not measured")
+VERDICTS = ("smooth", "slow regimes", "excess", "step", "rate change", "undetermined", "not measured")
 
 REGIME_KINDS = ("regime", "step up", "step down")
 """A slow regime; from some budget on everything longer in proportion, or less long."""
@@ -233,7 +233,11 @@ BUDGETS = Table(
         _f("p_slow", "posterior probability of the slow state"),
         _s("state", "normal, slow, or unclear"),
         _b("unstable", "repeats sit in both states"),
-        _f("detectable", "smallest slow-down that could have been seen here"),
+        _f(
+            "noticed",
+            "slow-down of this budget alone from which on the verdict would be another, 9 times in 10; or null",
+        ),
+        _f("called", "slow-down from which on it would be called slow; null where none would, or it is not normal"),
         _b("disturbed", "measured only while the machine was busy: no comparison rests on it", late=True),
     ),
 )
@@ -262,7 +266,19 @@ SERIES = Table(
         _i("fall_to", "budget after it", "tokens"),
         _f("fall_ratio", "latency before over after"),
         _f("fall_p", "its p value, Bonferroni over all pairs"),
-        _f("detectable", "smallest slow-down that could have been seen at every budget"),
+        _f(
+            "noticed",
+            "largest such value of the budgets between the ends; null where a stretch that stood out is smaller",
+        ),
+        _f("noticed_ends", "the same of the two ends"),
+        _f("called", "largest slow-down that a budget between the ends needs to be called slow; null as above"),
+        _f("called_ends", "the same of the two ends"),
+        _i("rate_from", "budget from which on every further token costs more; null without a change of rate", "tokens"),
+        _i("rate_from_low", "95 % interval of it", "tokens"),
+        _i("rate_from_high", "its upper end", "tokens"),
+        _f("rate_ratio", "what a token costs from there on, over what it would have cost"),
+        _f("rate_ratio_low", "95 % interval of that"),
+        _f("rate_ratio_high", "its upper end"),
         _i(
             "narrowest",
             "regimes narrower than this many tokens may have been missed: the widest step measured",

@@ -18,6 +18,7 @@ from speedbump.analyse.changes.compare import compare_places
 from speedbump.analyse.comparisons import compare_series
 from speedbump.grid.axes import AXES
 from speedbump.grid.cells import axes_of, cell_id, series_id
+from speedbump.report.summary import RATE
 from speedbump.tables import (
     BUDGET_CHANGES,
     BUDGETS,
@@ -75,6 +76,8 @@ class Line:
     busy: bool = False
     levels: str | None = None
     stopped_from: int | None = None
+    rate: dict[str, float] = field(default_factory=dict)
+    """Columns of the series that say how its rate changes; the latencies do not show it."""
     machine: str = MACHINE
     stack: str = STACK
 
@@ -167,7 +170,8 @@ def _simulate_line(line: Line, tables: dict[str, list[dict[str, Any]]], rng: np.
                     "p_slow": {"slow": 0.999, "unclear": 0.5, "normal": 0.001}[state],
                     "state": state,
                     "unstable": False,
-                    "detectable": 1.4,
+                    "noticed": 1.5 if state == "normal" else None,
+                    "called": 1.8 if state == "normal" else None,
                 }
             )
     tables["budgets"] += budgets
@@ -342,7 +346,9 @@ def _simulate_verdict(
             "fall_to": accepted[0]["recovery_high"] if accepted else None,
             "fall_ratio": 8.0 if accepted else None,
             "fall_p": 0.001 if accepted else None,
-            "detectable": 1.4 if measured else None,
+            **dict.fromkeys(("noticed", "noticed_ends", "called", "called_ends")),
+            **({"noticed": 1.5, "noticed_ends": 1.7, "called": 1.8, "called_ends": 2.3} if measured else {}),
+            **{name: line.rate.get(name) for name in RATE},
             "narrowest": max(np.diff(measured).tolist(), default=None) if measured else None,
             "stopped_from": line.stopped_from,
             "stopped_by": None if line.stopped_from is None else "stopped by the memory guard",

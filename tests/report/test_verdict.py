@@ -38,6 +38,18 @@ STOPPED = Line(
     reason="from 384 tokens nothing finished, stopped by the memory guard",
     stopped_from=384,
 )
+RATE_CHANGE = Line(
+    "gpt2",
+    verdict="rate change",
+    rate={
+        "rate_from": 384,
+        "rate_from_low": 256,
+        "rate_from_high": 400,
+        "rate_ratio": 2.0,
+        "rate_ratio_low": 1.9,
+        "rate_ratio_high": 2.1,
+    },
+)
 FAILED = Line("bloom-560m", failed=dict.fromkeys(GRID, "out_of_memory"), reason="every run ran out of memory")
 
 
@@ -72,19 +84,39 @@ def curves(folder: Path, *lines: Line) -> list[Curve]:
         ),
         (
             (SMOOTH,),
-            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down below 1.4× or one "
-            "narrower than 128 tokens could have been missed.",
+            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down of 1.5× at any "
+            "inner length, or of 1.7× at the ends, would have been noticed; a regime narrower than 128 tokens could "
+            "have been missed.",
         ),
         (
             (SMOOTH, Line("distilgpt2", "cpu")),
-            "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down below "
-            "1.4× or one narrower than 128 tokens could have been missed.",
+            "No slow regime was found in either of 2 measured curves between 128 and 768 tokens; a slow-down "
+            "of 1.5× at any inner length, or of 1.7× at the ends, would have been noticed; a regime narrower than 128 "
+            "tokens could have been missed.",
         ),
         ((SMOOTH, UNTOLD), "No slow regime was found in 1 of 2 measured curves; 1 curve cannot be judged."),
         (
             (SMOOTH, FAILED),
-            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down below 1.4× or one "
-            "narrower than 128 tokens could have been missed; 1 curve could not be measured.",
+            "No slow regime was found for GPT-2 on the CPU between 128 and 768 tokens; a slow-down of 1.5× at any "
+            "inner length, or of 1.7× at the ends, would have been noticed; a regime narrower than 128 tokens could "
+            "have been missed; 1 curve could not be measured.",
+        ),
+        (
+            (RATE_CHANGE,),
+            "Each further token of GPT-2 on MPS costs 2.0× as much from 384 tokens on (95 % interval 1.9–2.1); no slow "
+            "regime was found between 128 and 768 tokens; a slow-down of 1.5× at any inner length, or of 1.7× at the "
+            "ends, would have been noticed; a regime narrower than 128 tokens could have been missed.",
+        ),
+        (
+            (SMOOTH, RATE_CHANGE, FAILED),
+            "In 1 of 2 measured curves the rate changes for good, and none falls into a slow regime: each further "
+            "token of GPT-2 on MPS costs 2.0× as much from 384 tokens on (95 % interval 1.9–2.1); 1 curve could not be "
+            "measured.",
+        ),
+        (
+            (MEDIUM, RATE_CHANGE),
+            "1 of 2 measured curves falls into a slow regime: GPT-2 Medium on MPS takes 10.7× (95 % interval 9.1–12.8) "
+            "what its trend expects at 512 tokens, seen in one process; 1 curve changes its rate for good.",
         ),
         ((UNTOLD,), "Whether OPT-350M on MPS has a slow regime cannot be told: two normal lengths are too few."),
         (

@@ -12,7 +12,9 @@ import numpy as np
 
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
 from speedbump.analyse.evidence import CLEARLY
-from speedbump.analyse.segments import Anatomy, dissect
+from speedbump.analyse.examine import examine
+from speedbump.analyse.rate import RateChange
+from speedbump.analyse.segments import Anatomy
 from speedbump.analyse.sentinels import LEVELS
 from speedbump.analyse.verdict import Verdict, judge
 
@@ -34,19 +36,20 @@ def is_busy(curve: Curve) -> bool:
     return bool(curve.disturbed.mean() > MOST) or nothing_quiet
 
 
-def dissect_quiet(curve: Curve) -> Anatomy:
+def examine_quiet(curve: Curve, of_steps: RateChange | None = None) -> Anatomy:
     """The anatomy of a curve without the lengths that a disturbance may have slowed down; of one that is busy, of all.
 
     A load only slows down. So a disturbed length that takes no longer than CLEARLY times what the quiet ones lead to
     expect was as fast as a normal one, and stays.
+    of_steps: as for examine.
     """
     if is_busy(curve):
-        return dissect(curve)
+        return examine(curve, of_steps)
+    quiet = examine(_without(curve, curve.disturbed), of_steps)
     if not curve.disturbed.any():
-        return dissect(_without(curve, curve.disturbed))
-    quiet = dissect(_without(curve, curve.disturbed))
+        return quiet
     aside = curve.disturbed & (_excess(quiet, curve) > math.log(CLEARLY))
-    return quiet if aside.sum() == curve.disturbed.sum() else dissect(_without(curve, aside))
+    return quiet if aside.sum() == curve.disturbed.sum() else examine(_without(curve, aside), of_steps)
 
 
 def set_aside(anatomy: Anatomy, curve: Curve) -> Flags:
@@ -93,7 +96,7 @@ def times(factor: float, digits: int = 1) -> str:
 def judge_whole(anatomy: Anatomy, curve: Curve) -> Verdict:
     """The verdict on a curve: that on its quiet part, unless disturbance decides first.
 
-    anatomy: of the quiet part, as ``dissect_quiet`` gives it.
+    anatomy: of the quiet part, as ``examine_quiet`` gives it.
     """
     if curve.disturbed.any() and is_busy(curve):
         return Verdict("undetermined", why_busy(curve), WHILE_IDLE)

@@ -10,7 +10,7 @@ from speedbump.analyse.curve import Array, Curve
 from speedbump.analyse.evidence import LEAST_NORMAL
 from speedbump.analyse.states import Reading, emissions, log_probability, transitions
 from speedbump.analyse.summary import Summary
-from speedbump.analyse.trend import expect, fit_normal_trend, powers_of
+from speedbump.analyse.trend import expect, fit_normal_trend
 
 WIDEST = 3
 POSSIBLE = 1.45
@@ -32,17 +32,18 @@ class DoubtfulEnd:
     slowdown: Interval
 
 
-def find_doubtful_end(curve: Curve, summary: Summary, reading: Reading, log_budget: Array) -> DoubtfulEnd | None:
+def find_doubtful_end(
+    curve: Curve, summary: Summary, reading: Reading, log_budget: Array, terms: Array
+) -> DoubtfulEnd | None:
     """The end of a curve without a slow stretch that could be slow after all; the likeliest, None for none.
 
     One to WIDEST budgets at either end are taken for slow, the trend is fitted to the others alone, and the
     end compared with it. Doubt is cheap for a curve of many budgets and dear for one of six; docs/regimes.md
     has the share of smooth curves doubted and of slow ends missed.
 
-    reading: the likeliest one, with no slow budget.
+    reading: the likeliest one, with no slow budget.  terms: of its trend.
     """
     n = curve.n
-    terms = powers_of(curve.budget)
     found: list[DoubtfulEnd] = []
     for width in range(1, min(WIDEST, n - LEAST_NORMAL) + 1):
         for first in (0, n - width):

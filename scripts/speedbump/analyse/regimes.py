@@ -12,10 +12,13 @@ import polars as pl
 from speedbump.analyse.aside import Aside
 from speedbump.analyse.brackets import SURELY_NORMAL, SURELY_SLOW
 from speedbump.analyse.confidence import centre_interval
-from speedbump.analyse.curve import SLOW_FROM, Curve, Indices, read_curves, without_profiles
-from speedbump.analyse.disturbance import dissect_quiet, is_busy, judge_whole, set_aside
+from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Indices, read_curves, without_profiles
+from speedbump.analyse.disturbance import examine_quiet, is_busy, judge_whole, set_aside
+from speedbump.analyse.examine import examine
+from speedbump.analyse.noticed import with_noticeable
 from speedbump.analyse.reference import Reference, find_references
-from speedbump.analyse.segments import Anatomy, Segment, dissect
+from speedbump.analyse.segments import Anatomy, Segment
+from speedbump.analyse.step_times import find_rate_changes
 from speedbump.analyse.summary import Summary, summarise
 from speedbump.analyse.verdict import Verdict, is_confirmed, stopped_tail
 from speedbump.tables import BUDGETS, REGIMES, SERIES, STATUSES, Table
@@ -36,12 +39,15 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     """The slow regimes of every series of a ``requests`` table, with verdicts and intervals.
 
     The method, step by step: curve.read_curves (which requests count), summary, trend, states, evidence,
-    confidence, brackets, levels, monotonicity, verdict.
+    confidence, brackets, levels, monotonicity, rate, pattern, verdict, noticed.
     """
     requests = without_profiles(requests)
     identities = {row["series"]: row for row in _identities(requests).iter_rows(named=True)}
-    curves = dict(read_curves(requests))
-    found = dict.fromkeys(identities) | {name: dissect_quiet(curve) for name, curve in curves.items()}
+    curves, of_steps = dict(read_curves(requests)), find_rate_changes(requests)
+    found: dict[str, Anatomy | None] = dict.fromkeys(identities)
+    for name, curve in curves.items():
+        anatomy = examine_quiet(curve, of_steps.get(name))
+        found[name] = anatomy if is_busy(curve) else with_noticeable(anatomy)
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]
     spoken = {name: anatomy for name, anatomy in found.items() if anatomy is not None and name not in silent}
     quiet = {name: anatomy for name, anatomy in spoken.items() if not is_busy(curves[name])}
@@ -51,7 +57,7 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
 
 def findings_of_curves(curves: dict[str, Curve]) -> Findings:
     """The same for curves of which nothing but the latencies is known; the axes are null."""
-    found = {name: dissect(curve) for name, curve in curves.items()}
+    found = {name: with_noticeable(examine(curve)) for name, curve in curves.items()}
     silent = {name: "no request finished" for name, curve in curves.items() if curve.censored.all()}
     return _assemble({name: {"series": name} for name in curves}, found, silent, {}, curves)
 
@@ -115,6 +121,7 @@ def _slow_throughout(reference: Reference) -> Row:
         "reason": reference.told(),
         "n_regimes": 1,
         "slowdown_max": reference.slowdown,
+        **dict.fromkeys(("noticed", "noticed_ends", "called", "called_ends")),
         "next": "Measure smaller budgets, until some are normal.",
     }
 
@@ -176,7 +183,8 @@ def series_row(anatomy: Anatomy, verdict: Verdict) -> Row:
         "fall_to": int(curve.budget[fall.after]) if fall else None,
         "fall_ratio": fall.ratio if fall else None,
         "fall_p": fall.p if fall else None,
-        "detectable": _number(float(anatomy.detectable.max())),
+        **_noticeable_row(anatomy),
+        **_rate_row(anatomy),
         "narrowest": int(np.diff(curve.budget).max()) if curve.n > 1 else None,
         "stopped_from": stop and stop.first,
         "stopped_by": stop and stop.by,
@@ -197,6 +205,32 @@ def _nothing_called(anatomy: Anatomy, verdict: Verdict) -> Row:
         "n_processes": int(processes_of(anatomy).max()),
         "falls": False,
         "next": verdict.next,
+    }
+
+
+def _noticeable_row(anatomy: Anatomy) -> Row:
+    """What of the series' budgets would have been noticed, and called. None where a stretch that was found, or doubted,
+    is not larger: it was seen, and so would others of its size have been.
+    """
+    if anatomy.noticeable is None:
+        return {}
+    limit = min((segment.slowdown.value for segment in anatomy.segments), default=math.inf)
+    (noticed, called), (noticed_ends, called_ends) = anatomy.noticeable.between_ends(), anatomy.noticeable.at_ends()
+    values = {"noticed": noticed, "noticed_ends": noticed_ends, "called": called, "called_ends": called_ends}
+    return {name: value if value < limit else None for name, value in values.items()}
+
+
+def _rate_row(anatomy: Anatomy) -> Row:
+    rate = anatomy.rate
+    if rate is None:
+        return {}
+    return {
+        "rate_from": round(rate.at),
+        "rate_from_low": round(rate.low),
+        "rate_from_high": round(rate.high),
+        "rate_ratio": rate.ratio.value,
+        "rate_ratio_low": rate.ratio.low,
+        "rate_ratio_high": rate.ratio.high,
     }
 
 
@@ -295,9 +329,11 @@ def _judged_rows(series: str, anatomy: Anatomy) -> list[Row]:
         "p_slow": _known(anatomy.p_slow),
         "state": states_in_words(anatomy),
         "unstable": anatomy.unstable.tolist(),
-        "detectable": _known(anatomy.detectable),
         "disturbed": curve.disturbed.tolist(),
     }
+    if anatomy.noticeable is not None:
+        columns["noticed"] = _known(anatomy.noticeable.noticed)
+        columns["called"] = _known(anatomy.noticeable.called)
     if expectation is not None:
         # 1.96: the trend's error is a sum of many small ones
         half = 1.96 * np.sqrt(expectation.variance)
@@ -340,8 +376,8 @@ def states_in_words(anatomy: Anatomy) -> list[str]:
     return [str(word) for word in words]
 
 
-def _known(values: np.typing.NDArray[np.float64]) -> list[float | None]:
-    return [None if math.isnan(value) else value for value in values.tolist()]
+def _known(values: Array) -> list[float | None]:
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _number(value: float) -> float | None:

@@ -11,15 +11,19 @@ from speedbump.analyse.brackets import Brackets, find_brackets
 from speedbump.analyse.chance import Disturbances, disturbed_requests
 from speedbump.analyse.confidence import Interval, slowdown_interval
 from speedbump.analyse.curve import SLOW_FROM, Array, Curve, Flags
-from speedbump.analyse.detection import detectable_slowdown
 from speedbump.analyse.ends import DoubtfulEnd, find_doubtful_end
 from speedbump.analyse.evidence import CLEARLY, Grounds, Neighbours, compare_neighbours, why_not_accepted
 from speedbump.analyse.levels import Level, split_levels
 from speedbump.analyse.monotonicity import Fall, fall_after, largest_fall, unusual_fall
+from speedbump.analyse.pattern import Pattern
+from speedbump.analyse.rate import RateChange
 from speedbump.analyse.states import Reading, emissions, find_states, probability_slow, transitions
 from speedbump.analyse.steps import Step, find_step, read_open, take_out
 from speedbump.analyse.summary import Summary, summarise
-from speedbump.analyse.trend import Expectation, expect
+from speedbump.analyse.trend import Expectation, expect, powers_of
+
+Starts = Sequence[Array | None] | None
+"""Trends that the reading of a curve starts from, as states.find_states takes them."""
 
 _WITHIN_LEVEL_SD = 0.12
 _UNSTABLE_CHANCE = 0.002
@@ -52,17 +56,45 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Noticeable:
+    """Slow-downs that would have shown, had a single budget been slow; shape (n,). NaN: not known, for the budget is
+    not normal; infinite: none up to SLOW_UP_TO would have.
+
+    noticed: from this one on the verdict is another, nine times in ten.  called: from this one on the budget is called
+    slow.
+    """
+
+    noticed: Array
+    called: Array
+
+    def between_ends(self) -> tuple[float, float]:
+        """The largest noticed and called slow-down of the budgets between the ends; NaN where none is known."""
+        return _largest(self.noticed[1:-1]), _largest(self.called[1:-1])
+
+    def at_ends(self) -> tuple[float, float]:
+        """The same of the first and the last budget."""
+        return _largest(self.noticed[[0, -1]]), _largest(self.called[[0, -1]])
+
+
+def _largest(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if len(known) else math.nan
+
+
+@dataclass(frozen=True)
 class Anatomy:
     """What is known of a curve. Arrays have one value a budget.
 
     curve: without the budgets that are set aside.
-    reading, expectation: None where no two budgets can be read as normal; p_slow and detectable are NaN then.
+    reading, expectation: None where no two budgets can be read as normal; p_slow is NaN then.
     expectation: on a step's fast side and on its slow one what the fast side's trend suggests.  level: log latency
     that a step adds, 0 without one.  normal: the budgets on the trend, none of a step's slow side.
     unstable: the budget's requests, or processes, sit in both states.
     doubtful_end: looked for where no stretch looks slow.
     fall: the most significant one anywhere.  unusual_fall: beyond what padding makes, looked for where there is one.
     regime_fall: from an accepted slow regime to what lies beyond it.
+    rate: the change of rate that the trend has.  pattern: what repeats along the budgets.  Both: see examine.
+    noticeable: None until asked for, see noticed.find_noticeable.
     """
 
     curve: Curve
@@ -73,13 +105,15 @@ class Anatomy:
     normal: Flags
     p_slow: Array
     unstable: Flags
-    detectable: Array
     segments: tuple[Segment, ...]
     doubtful_end: DoubtfulEnd | None
     fall: Fall | None
     unusual_fall: Fall | None
     regime_fall: Fall | None
+    rate: RateChange | None = None
     aside: Aside | None = None
+    pattern: Pattern | None = None
+    noticeable: Noticeable | None = None
 
     @property
     def expected(self) -> Array | None:
@@ -101,20 +135,23 @@ class Anatomy:
         return tuple(s for s in self.segments if not s.accepted)
 
 
-def dissect(curve: Curve) -> Anatomy:
-    """The anatomy of a curve of at least one budget."""
+def dissect(curve: Curve, rate: RateChange | None = None, starts: Starts = None) -> Anatomy:
+    """The anatomy of a curve of at least one budget, as it is (see examine for what else is looked at).
+
+    rate: a change of rate that the trend has.  starts: as find_states takes them.
+    """
     summary = summarise(curve)
-    reading = _read(curve, summary)
+    reading = _read(curve, summary, rate, starts)
     fast = fast_budgets(curve, summary, reading)
-    kept, own, reading = _without(fast, curve, summary, reading)
-    anatomy = _dissect(kept, own, reading)
+    kept, own, reading = _without(fast, curve, summary, reading, rate, starts)
+    anatomy = _dissect(kept, own, reading, rate)
     if curve.censored.all():
         return anatomy
     silent = np.zeros(curve.n, bool)
     silent[~fast] = silent_budgets(kept, anatomy.expected)
     out = fast | silent
     if silent.any():
-        anatomy = _dissect(*_without(out, curve, summary, reading))
+        anatomy = _dissect(*_without(out, curve, summary, reading, rate, starts), rate)
     if not out.any():
         return anatomy
     expected = np.full(curve.n, np.nan)
@@ -125,30 +162,35 @@ def dissect(curve: Curve) -> Anatomy:
     return replace(anatomy, aside=Aside(curve.only(out), fast[out], expected[out]))
 
 
-def _read(curve: Curve, summary: Summary) -> Reading | None:
-    return find_states(curve, summary) if curve.n > 1 else None
+def _terms(curve: Curve, rate: RateChange | None) -> Array:
+    return powers_of(curve.budget) if rate is None else rate.terms(curve.budget)
+
+
+def _read(curve: Curve, summary: Summary, rate: RateChange | None, starts: Starts) -> Reading | None:
+    return find_states(curve, summary, _terms(curve, rate), starts) if curve.n > 1 else None
 
 
 def _without(
-    out: Flags, curve: Curve, summary: Summary, reading: Reading | None
+    out: Flags, curve: Curve, summary: Summary, reading: Reading | None, rate: RateChange | None, starts: Starts
 ) -> tuple[Curve, Summary, Reading | None]:
     """The curve without some of its budgets, summarised and read; what is known already where there are none."""
     if not out.any():
         return curve, summary, reading
     kept = curve.only(~out)
     own = summarise(kept)
-    return kept, own, _read(kept, own)
+    others = None if starts is None else [start if start is None else start[~out] for start in starts]
+    return kept, own, _read(kept, own, rate, others)
 
 
-def _dissect(curve: Curve, summary: Summary, reading: Reading | None) -> Anatomy:
+def _dissect(curve: Curve, summary: Summary, reading: Reading | None, rate: RateChange | None) -> Anatomy:
     fall = largest_fall(summary, curve.censored)
     # what is no fall is no unusual one
     beyond_usual = unusual_fall(summary, curve.censored) if fall and fall.significant else None
     if reading is None:
         unknown, zero, no = np.full(curve.n, np.nan), np.zeros(curve.n), np.zeros(curve.n, bool)
-        return Anatomy(curve, summary, None, None, zero, no, unknown, no, unknown, (), None, fall, beyond_usual, None)
+        return Anatomy(curve, summary, None, None, zero, no, unknown, no, (), None, fall, beyond_usual, None, rate)
     x = np.log(curve.budget)
-    step = find_step(curve, summary, reading)
+    step = find_step(curve, summary, reading) if rate is None else None  # what a change of rate explains is no step
     if step and not step.stays:
         reading, step = read_open(curve, summary, step) or reading, None
     if step:
@@ -169,8 +211,7 @@ def _dissect(curve: Curve, summary: Summary, reading: Reading | None) -> Anatomy
         normal = on_level & ~step.slow
         p_slow = np.maximum(p_slow, step.p_slow_side)
         segments = _with_step(step, segments, curve, summary, expectation, normal, p_slow)
-    end = None if segments else find_doubtful_end(curve, summary, reading, x)
-    detectable = detectable_slowdown(x, summary, reading.trend, disturbances)
+    end = None if segments else find_doubtful_end(curve, summary, reading, x, _terms(curve, rate))
     regimes = [(s.first, s.last) for s in segments if s.accepted and not s.is_step]
     regime_fall = fall_after(regimes, summary, on_level, curve.censored)
     return Anatomy(
@@ -182,12 +223,12 @@ def _dissect(curve: Curve, summary: Summary, reading: Reading | None) -> Anatomy
         normal,
         p_slow,
         unstable,
-        detectable,
         tuple(segments),
         end,
         fall,
         beyond_usual,
         regime_fall,
+        rate,
     )
 
 

@@ -1,6 +1,7 @@
 """The state of every budget, normal or slow: a two-state chain along the budgets."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,19 +158,26 @@ def _log_add(a: float, b: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
-def find_states(curve: Curve, summary: Summary) -> Reading | None:
+def find_states(
+    curve: Curve, summary: Summary, terms: Array | None = None, starts: Sequence[Array | None] | None = None
+) -> Reading | None:
     """The likeliest reading of a curve; None when no reading has two normal budgets.
 
     Labels and trend are found in turn until neither changes, from several starts, for the trend of a wrong
     labelling can be its own justification: lines of log-log slope 1 (KV cache) and 1.9 (none) through low
     quantiles of per-token latency and through both ends, all budgets normal, and a Theil-Sen line. The best
     score wins.
+
+    terms: of the trend, shape (n, any); left out: powers_of(budget).  starts: trends to start from instead of
+    these, log seconds, None for all budgets normal.
     """
     x, n = np.log(curve.budget), curve.n
-    terms, chain = powers_of(curve.budget), transitions(n)
+    chain = transitions(n)
+    if terms is None:
+        terms = powers_of(curve.budget)
     seen: set[bytes] = set()
     readings: list[Reading] = []
-    for guess in _starts(x, summary.centre, curve.censored):
+    for guess in _starts(x, summary.centre, curve.censored) if starts is None else starts:
         slow = np.zeros(n, bool)
         if guess is not None:
             sd = np.sqrt(summary.variance + _FIRST_GUESS_SD**2)

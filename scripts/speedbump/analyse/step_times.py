@@ -7,12 +7,13 @@ or on what the process did before.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from speedbump.analyse.curve import SLOW_FROM, Array, Flags, Indices, from_repeats
+from speedbump.analyse.rate import RateChange, find_change_of_steps
 from speedbump.analyse.states import find_states
 from speedbump.analyse.summary import summarise
 
@@ -20,6 +21,7 @@ BLOCK = 8
 """Steps whose median is one observation: a single slow step is a disturbance, not a state."""
 _TREND_REQUESTS = 5
 _TREND_BLOCKS = 128
+_LEAST_REQUESTS = 3
 POSITION_ALONE = 0.9
 STATE = 0.7
 """When so large a share of the requests at the positions of slow steps are slow too, step time follows the position
@@ -60,6 +62,37 @@ SERIES_STEPS = pl.Schema(
 """One row a series: first_slow_request: smallest index, in its process, of a request with slow steps;
 first_slow_step: median over those requests; follows: nothing, position, state or can't tell; agreement: of the other
 requests at the position of a slow step, the share that is slow there too, averaged over the slow steps."""
+
+
+def find_rate_changes(requests: pl.DataFrame) -> dict[str, RateChange]:
+    """For every series with ``per_step`` requests in which step time rises at some position for good, that change.
+
+    From the medians, over all measured requests that finished, of each position's blocks; a position that fewer than
+    _LEAST_REQUESTS reach says nothing. Known to a block.
+    """
+    timed = requests.filter(
+        pl.col("step_s").list.len() > 2 * BLOCK, pl.col("phase") == "measured", pl.col("status") == "ok"
+    )
+    changes = {}
+    for rows in timed.select("series", "step_s").sort("series").partition_by("series"):
+        log_s = _read_blocks(rows["step_s"]).log_s
+        count = (~np.isnan(log_s)).sum(axis=0)
+        reached = np.flatnonzero(count >= _LEAST_REQUESTS)
+        every = -(-len(reached) // _TREND_BLOCKS) if len(reached) else 1
+        chosen = reached[::every]
+        if not len(chosen):
+            continue
+        centre = np.nanmedian(log_s[:, chosen], axis=0)
+        # of all positions together: that of three requests is hardly known
+        spread = 1.4826 * float(np.nanmedian(np.abs(log_s[:, chosen] - centre)))
+        position = np.asarray((chosen + 0.5) * BLOCK, np.float64)
+        change = find_change_of_steps(position, centre, np.pi / 2 * spread**2 / count[chosen])
+        if change is not None:
+            half = every * BLOCK / 2
+            changes[rows["series"][0]] = replace(
+                change, at=change.at + half, low=change.low - half, high=change.high + 2 * half
+            )
+    return changes
 
 
 @dataclass(frozen=True)

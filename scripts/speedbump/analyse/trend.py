@@ -1,5 +1,6 @@
 """The normal trend: the latency that a series' normal budgets follow, and what it expects elsewhere."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,9 +46,9 @@ class Expectation:
     variance: Array
 
 
-def powers_of(budget: Array) -> Array:
-    """The terms of the trend, relative to the largest budget; shape (n, len(POWERS))."""
-    return np.stack([(budget / budget[-1]) ** power for power in POWERS], axis=1)
+def powers_of(budget: Array, powers: Sequence[float] = POWERS) -> Array:
+    """The terms of the trend, relative to the largest budget; shape (n, len(powers))."""
+    return np.stack([(budget / budget[-1]) ** power for power in powers], axis=1)
 
 
 def fit_normal_trend(log_budget: Array, terms: Array, summary: Summary, normal: Flags) -> Trend:

@@ -37,16 +37,24 @@ def judge(anatomy: Anatomy) -> Verdict:
     """The verdict on what was found.
 
     slow regimes: an accepted regime, and latency falls significantly beyond one.  excess: above the trend, a fall not
-    shown.  step: from one budget on all is longer, or shorter, in proportion.  undetermined: too little to say either.
-    smooth: neither regime nor doubt, and a slow-down by MOST_NOTICED would have been noticed.
+    shown.  step: from one budget on all is longer, or shorter, in proportion.  rate change: every further token costs
+    more from some budget on.  undetermined: too little to say any of these.  smooth: neither regime nor doubt, and a
+    slow-down by MOST_NOTICED would have been noticed.
     """
     first = judge_found(anatomy)
-    if first.verdict != "smooth" or not is_unguarded(anatomy):
+    if first.verdict != "smooth":
         return first
     before, last = (int(budget) for budget in anatomy.curve.budget[-2:])
-    reason = f"at {last} tokens: a slow-down by {MOST_NOTICED:g} would pass for a bend of the curve"
-    following = f"Measure budgets between {before} and {last}, and beyond {last}."
-    return Verdict("undetermined", _joined(first.reason, reason), following)
+    if is_unguarded(anatomy):
+        reason = f"at {last} tokens: a slow-down by {MOST_NOTICED:g} would pass for a bend of the curve"
+        following = f"Measure budgets between {before} and {last}, and beyond {last}."
+        return Verdict("undetermined", _joined(first.reason, reason), following)
+    missed = anatomy.noticeable.between_ends()[0] if anatomy.noticeable else math.nan
+    if missed > MOST_NOTICED:
+        size = f"by {missed:.1f}" if math.isfinite(missed) else "of any size"
+        reason = f"a slow-down {size} between the smallest and the largest length could have gone unnoticed"
+        return Verdict("undetermined", _joined(first.reason, reason), "Measure more budgets, with more requests each.")
+    return first
 
 
 def judge_found(anatomy: Anatomy) -> Verdict:
@@ -58,6 +66,8 @@ def judge_found(anatomy: Anatomy) -> Verdict:
         return Verdict("slow regimes" if falls else "excess", told, following)
     if accepted:
         return Verdict("step", told, following)
+    if anatomy.rate is not None:
+        return Verdict("rate change", told, following)
     doubt = _doubt(anatomy)
     known = doubt is None and stopped_tail(anatomy) is None
     return Verdict("smooth" if known else "undetermined", _joined(told, doubt), following)
@@ -138,6 +148,8 @@ def _doubt(anatomy: Anatomy) -> str | None:
         return "fewer than two budgets can be read as normal"
     if anatomy.summary.unrest > BUSY:
         return _unrest(anatomy)
+    if anatomy.pattern is not None:
+        return anatomy.pattern.told()
     if anatomy.doubtful:
         return "; ".join(str(segment.reason) for segment in anatomy.doubtful)
     unstable: list[int] = np.flatnonzero(anatomy.unstable).tolist()
@@ -201,6 +213,10 @@ def what_next(anatomy: Anatomy) -> str | None:
         return "Measure smaller budgets, until at least three are normal."
     if tail:
         parts.append(tail)
+    if anatomy.pattern is not None:
+        size = anatomy.pattern.size
+        some = _listed(curve.budget[:size].tolist())
+        return " ".join([*parts, f"Measure {some} again, in another process, and lengths between them."])
     unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
     unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
     again = [curve.budget[i] for i in unsure]
@@ -222,6 +238,10 @@ def what_next(anatomy: Anatomy) -> str | None:
             parts.append(f"To confirm the {what} {where}, measure {_listed(again)} in another process.")
         if segment.brackets.recovery[1] is None and not segment.is_step:
             parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
+    if anatomy.rate is not None and curve.n_processes.max() < 2:
+        beside = np.argsort(np.abs(curve.budget - anatomy.rate.at), kind="stable")[:3].tolist()
+        where = _listed([curve.budget[i] for i in sorted({*beside, curve.n - 1})])
+        parts.append(f"To confirm the change of rate, measure {where} in another process.")
     if anatomy.doubtful_end is not None:
         where = "below" if anatomy.doubtful_end.first == 0 else "beyond"
         at_end = anatomy.doubtful_end.first if where == "below" else anatomy.doubtful_end.last

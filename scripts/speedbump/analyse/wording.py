@@ -39,15 +39,35 @@ def _paragraph(findings: Findings, row: Row) -> str:
     lines += [f"  {_regime(regime, row)}" for regime in _regimes(findings, row) if regime["accepted"]]
     if row["verdict"] == "slow regimes" and row["falls"]:
         lines.append(f"  latency falls by {row['fall_ratio']:.2f} from {row['fall_from']} to {row['fall_to']} tokens")
-    if row["detectable"] is not None:
-        narrower = f", a regime narrower than {row['narrowest']} tokens may not" if row["narrowest"] > 1 else ""
-        lines.append(
-            f"  {row['n_budgets']} budgets from {row['n_gen_min']} to {row['n_gen_max']} tokens; a slow-down of "
-            f"{row['detectable']:.1f} at any of them would have been seen{narrower}"
-        )
+    if row["rate_ratio"] is not None:
+        lines.append(f"  {_rate(row)}")
+    if row["n_budgets"]:
+        lines.append(f"  {_measured(row)}")
     if row["next"]:
         lines.append(f"  {row['next']}")
     return "\n".join(lines)
+
+
+def _rate(row: Row) -> str:
+    place = f"from {row['rate_from']} tokens on (95 % {row['rate_from_low']} to {row['rate_from_high']})"
+    ends = f"95 % {row['rate_ratio_low']:.1f} to {row['rate_ratio_high']:.1f}"
+    return f"{place} each further token costs {row['rate_ratio']:.1f} times as much ({ends})"
+
+
+def _measured(row: Row) -> str:
+    """What was measured, and what would have been noticed in it."""
+    n = row["n_budgets"]
+    text = f"{n} budget{'' if n == 1 else 's'} from {row['n_gen_min']} to {row['n_gen_max']} tokens"
+    noticed = [
+        f"of {row[name]:.1f} {place}"
+        for name, place in (("noticed", "at any budget between the ends"), ("noticed_ends", "at the ends"))
+        if row[name] is not None
+    ]
+    if not noticed:
+        return text
+    text = f"{text}; a slow-down {' and one '.join(noticed)} would have been noticed"
+    narrow = f", a regime narrower than {row['narrowest']} tokens may not" if row["narrowest"] > 1 else ""
+    return f"{text}{narrow}"
 
 
 def _regimes(findings: Findings, row: Row) -> list[Row]:

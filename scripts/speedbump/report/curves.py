@@ -14,7 +14,11 @@ from speedbump.tables import VERDICTS
 
 SERIES_AXES = tuple(axis.name for axis in AXES if axis.name not in NOT_IN_SERIES)
 DEVICES = {"mps": "MPS", "cuda": "CUDA", "cpu": "CPU"}
-ORDER = {verdict: rank for rank, verdict in enumerate(("slow regimes", "excess", "step", "undetermined", "smooth"))}
+ORDER = {
+    verdict: rank
+    for rank, verdict in enumerate(("slow regimes", "excess", "step", "rate change", "undetermined", "smooth"))
+}
+AFFECTED = ("slow regimes", "excess", "step", "rate change")
 assert set(ORDER) < set(VERDICTS)
 
 
@@ -255,7 +259,7 @@ def of_all(shown: Sequence[Curve], total: int) -> str:
     """How many of all curves a section shows, as a sentence after another; empty where it shows all of them."""
     if total <= len(shown):
         return ""
-    affected = ", the most affected first" if shown[0].verdict in ("slow regimes", "excess", "step") else ""
+    affected = ", the most affected first" if shown[0].verdict in AFFECTED else ""
     return f" {len(shown)} of {total} curves{affected}."
 
 

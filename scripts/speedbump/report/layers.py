@@ -59,6 +59,17 @@ def trend_layers(x: alt.X, y: alt.Y, field: str = "e", low: str | None = "elo", 
     return [*layers, dashed.encode(x=x, y=y_of(field, y))]
 
 
+def noticed_layer(x: alt.X, y: alt.Y) -> alt.Chart:
+    """From which latency on a length would have been noticed, had it alone been slow: a dotted line."""
+    layer: alt.Chart = (
+        chart_of("curve")
+        .transform_filter("datum.t != null")
+        .mark_line(stroke=colour("ink3"), strokeDash=[1, 3], strokeWidth=1.5, strokeCap="round")
+        .encode(x=x, y=y_of("t", y), detail="piece:N")
+    )
+    return layer
+
+
 def y_of(field: str, like: alt.Y) -> alt.Y:
     """The y channel of another field on the same scale and axis."""
     new = like.copy()
@@ -128,6 +139,7 @@ LATENCY_TEXTS = {
     "latency_text": tooltip_text("y", " s", prefix=AT_LEAST),
     "interval_text": tooltip_text("hi", " s", missing="none", prefix="format(datum.lo, '.3~r') + ' to '"),
     "expected_text": tooltip_text("e", " s", missing="no trend"),
+    "noticed_text": tooltip_text("t", " s", missing="not known"),
     "factor_text": tooltip_text("f", "×", missing="no trend", prefix=AT_LEAST),
 }
 

@@ -9,7 +9,14 @@ from speedbump.report.verdict import VERDICT_WORDS, Advice, advise, edges, level
 from speedbump.report.words import interval, lengths, seconds, sentence, times
 
 WHISKER_WIDTH, SPARK_WIDTH, SPARK_HEIGHT = 170, 100, 34
-ICONS = {"slow regimes": "slow", "excess": "above", "step": "step", "undetermined": "unsure", "smooth": "smooth"}
+ICONS = {
+    "slow regimes": "slow",
+    "excess": "above",
+    "step": "step",
+    "rate change": "above",
+    "undetermined": "unsure",
+    "smooth": "smooth",
+}
 
 
 @dataclass(frozen=True)
@@ -134,8 +141,10 @@ def _detail(curve: Curve) -> str:
         return "no proven return"
     if curve.verdict == "step" and curve.worst is not None:
         return f"from {curve.worst.begins} tokens on, {surety(curve.worst)}"
-    if curve.verdict == "smooth" and curve.row["detectable"] and not curve.row["reason"]:
-        return f"nothing of {times(curve.row['detectable'])} or more"
+    if curve.verdict == "rate change" and curve.row["rate_ratio"]:
+        return f"{times(curve.row['rate_ratio'])} a token from {curve.row['rate_from']} on"
+    if curve.verdict == "smooth" and curve.row["noticed"] and not curve.row["reason"]:
+        return f"{times(max(curve.row['noticed'], curve.row['noticed_ends'] or 0))} would be noticed"
     return str(curve.row["reason"] or "")
 
 

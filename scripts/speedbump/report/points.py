@@ -19,7 +19,8 @@ def curve_points(curve: Curve) -> Rows:
     """One row a length.
 
     n: tokens.  y, lo, hi, e, elo, ehi: latency, its interval, the trend and its band, seconds.
-    f: slow-down against the trend.  bound: y is a lower bound.  requests: measured ones that finished.
+    f: slow-down against the trend.  t: latency from which on this length would have been noticed.
+    bound: y is a lower bound.  requests: measured ones that finished.
     piece: numbers the stretches of one state, so that no line crosses a regime's edge.
     """
     rows: Rows = []
@@ -38,6 +39,7 @@ def curve_points(curve: Curve) -> Rows:
                 "elo": short(budget["expected_low_s"]),
                 "ehi": short(budget["expected_high_s"]),
                 "f": short(budget["slowdown"]),
+                "t": short(_product(budget["expected_s"], budget["noticed"])),
                 "state": budget["state"],
                 "bound": bool(budget["lower_bound"]),
                 "piece": piece,
@@ -45,6 +47,10 @@ def curve_points(curve: Curve) -> Rows:
             }
         )
     return rows
+
+
+def _product(value: float | None, factor: float | None) -> float | None:
+    return None if value is None or factor is None else value * factor
 
 
 def summarise_cells(cells: pl.DataFrame) -> pl.DataFrame:

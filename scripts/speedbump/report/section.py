@@ -39,7 +39,7 @@ class Table:
 Key = Sequence[tuple[str, str]]
 """Symbols, as classes of the style sheet, and what they mean."""
 
-NEEDS = {"slow": "slow", "off": "unclear", "triangle": "bound"}
+NEEDS = {"slow": "slow", "off": "unclear", "triangle": "bound", "dots": "noticed"}
 
 
 def relevant(key: Key, curves: Iterable[Curve]) -> Key:
@@ -47,6 +47,7 @@ def relevant(key: Key, curves: Iterable[Curve]) -> Key:
     present: set[str] = set()
     for curve in curves:
         present.update(curve.budgets["state"].unique())
+        present.update(["noticed"] if curve.budgets["noticed"].is_not_null().any() else [])
         present.update(["bound"] if curve.budgets["lower_bound"].any() else [])
     absent = {symbol for symbol, needed in NEEDS.items() if needed not in present}
     return [(symbol, meaning) for symbol, meaning in key if not absent & set(symbol.split())]

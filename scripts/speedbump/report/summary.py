@@ -14,6 +14,9 @@ from speedbump.report.study import Study
 from speedbump.report.verdict import advise, condition, curve_sentence, verdict_sentence
 from speedbump.report.words import sentence
 
+RATE = ("rate_from", "rate_from_low", "rate_from_high", "rate_ratio", "rate_ratio_low", "rate_ratio_high")
+"""Columns of a series that say how its rate changes."""
+
 
 def summarise(study: Study) -> dict[str, Any]:
     """summary.json. ``verdict`` is the one sentence that the command line prints. Reproducible: no clock in it."""
@@ -61,6 +64,12 @@ def _change(change: Change) -> dict[str, Any]:
     }
 
 
+def _rate_change(curve: Curve) -> dict[str, Any] | None:
+    if curve.row["rate_ratio"] is None:
+        return None
+    return {name.removeprefix("rate_"): curve.row[name] for name in RATE}
+
+
 def _curve(curve: Curve) -> dict[str, Any]:
     advice = advise(curve)
     return {
@@ -75,7 +84,8 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "busy": curve.busy,
         "cells": {"measured": curve.row["n_cells"], "disturbed": curve.row["n_disturbed"]},
         "lengths_measured": {key: curve.row[key] for key in ("n_budgets", "n_gen_min", "n_gen_max")},
-        "detectable": curve.row["detectable"],
+        **{name: curve.row[name] for name in ("noticed", "noticed_ends", "called", "called_ends")},
+        "rate_change": _rate_change(curve),
         "narrowest": curve.row["narrowest"],
         "stopped": {key: curve.row[f"stopped_{key}"] for key in ("from", "by")},
         "lengths": {"avoid": advice.avoid, "unsure": advice.unsure, "normal": advice.normal},

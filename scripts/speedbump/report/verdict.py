@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from speedbump.report.curves import Curve, Regime
+from speedbump.report.curves import AFFECTED, Curve, Regime
 from speedbump.report.study import Progress
 from speedbump.report.words import interval, lengths, listing, plural, sentence, shortened, times
 
@@ -17,6 +17,7 @@ VERDICT_WORDS = {
     "slow regimes": "Slow regime",
     "excess": "Above the trend",
     "step": "Step",
+    "rate change": "Rate change",
     "undetermined": "Undetermined",
     "smooth": "Smooth",
     "not measured": "Not measured",
@@ -73,12 +74,15 @@ def _verdict(curves: Sequence[Curve]) -> tuple[str, list[str]]:
     slow = [curve for curve in measured if curve.verdict == "slow regimes"]
     smooth = [curve for curve in measured if curve.verdict == "smooth"]
     stepped = [curve for curve in measured if curve.verdict == "step" and curve.worst]
+    changed = [curve for curve in measured if curve.verdict == "rate change"]
     if len(measured) == 1:
         return curve_sentence(measured[0]).removesuffix("."), _rest(curves, without=measured)
     if slow:
         return _slow_curves(slow, len(measured)), _rest(curves, without=slow)
     if stepped:
         return _stepped_curves(stepped, len(measured)), _rest(curves, without=stepped)
+    if changed:
+        return _changed_rates(changed, len(measured)), _rest(curves, without=changed)
     if len(smooth) == len(measured):
         any_of = "either" if len(measured) == 2 else "any"
         main = f"no slow regime was found in {any_of} of {len(measured)} measured curves{_limits(smooth)}"
@@ -115,6 +119,25 @@ def _stepped_curves(stepped: Sequence[Curve], n_measured: int) -> str:
     return f"{lead}, takes {step_words(step)}, {surety(step)}"
 
 
+def _changed_rates(changed: Sequence[Curve], n_measured: int) -> str:
+    worst = max(changed, key=lambda curve: float(curve.row["rate_ratio"] or 0.0))
+    none = "none falls into a slow regime" if n_measured > 1 else "it falls into no slow regime"
+    lead = f"in {len(changed)} of {plural(n_measured, 'measured curve')} the rate changes for good, and {none}"
+    which = "" if len(changed) == 1 else "the most, "
+    return f"{lead}: {which}{rate_words(worst)}"
+
+
+def rate_words(curve: Curve) -> str:
+    """``each further token of GPT-2 on MPS costs 2.0× as much from 512 tokens on (95 % interval 1.9–2.1)``."""
+    row = curve.row
+    if row["rate_ratio"] is None:
+        return f"the rate of {curve.spoken} changes for good"
+    ends = interval(row["rate_ratio_low"], row["rate_ratio_high"])
+    ends = f" (95 % interval {ends})" if ends else ""
+    more = f"{times(row['rate_ratio'])} as much from {row['rate_from']} tokens on{ends}"
+    return f"each further token of {curve.spoken} costs {more}"
+
+
 def _rest(curves: Sequence[Curve], without: Sequence[Curve]) -> list[str]:
     """What is to be said of the other curves, in as few words as are true."""
     named = {id(curve) for curve in without}
@@ -122,6 +145,7 @@ def _rest(curves: Sequence[Curve], without: Sequence[Curve]) -> list[str]:
     words = {
         "excess": ("is above its trend without a proven return", "are above their trend without a proven return"),
         "step": ("takes a step", "take a step"),
+        "rate change": ("changes its rate for good", "change their rate for good"),
         "undetermined": ("cannot be judged", "cannot be judged"),
         "not measured": ("could not be measured", "could not be measured"),
     }
@@ -155,6 +179,8 @@ def curve_sentence(curve: Curve) -> str:
             return sentence(
                 f"{curve.spoken} lies above its trend, but that a longer output is faster again is not shown"
             )
+        case "rate change":
+            return sentence(f"{rate_words(curve)}; no slow regime was found{_limits([curve])}")
         case "smooth":
             return sentence(f"no slow regime was found for {curve.spoken}{_limits([curve])}{_but(curve)}")
         case "not measured":
@@ -179,15 +205,31 @@ def _remedy(curve: Curve) -> str:
 
 
 def _limits(curves: Sequence[Curve]) -> str:
-    """Between which lengths, and what a smooth verdict could have missed."""
+    """Between which lengths, what would have been noticed in them, and what could have been missed."""
     lows = [curve.row["n_gen_min"] for curve in curves if curve.row["n_gen_min"] is not None]
     highs = [curve.row["n_gen_max"] for curve in curves if curve.row["n_gen_max"] is not None]
     text = f" between {min(lows)} and {max(highs)} tokens" if lows else ""
-    seen = [curve.row["detectable"] for curve in curves if curve.row["detectable"] is not None]
+    seen = noticed_words(curves)
     steps = [curve.row["narrowest"] for curve in curves if curve.row["narrowest"] is not None]
-    missed = [f"a slow-down below {times(max(seen))}"] if seen else []
-    missed += [f"one narrower than {plural(max(steps), 'token')}"] if steps and max(steps) > 1 else []
-    return f"{text}; {listing(missed, 'or')} could have been missed" if missed else text
+    if seen:
+        text = f"{text}; {seen}"
+    if steps and max(steps) > 1:
+        text = f"{text}; a regime narrower than {plural(max(steps), 'token')} could have been missed"
+    return text
+
+
+def noticed_words(curves: Sequence[Curve]) -> str:
+    """``a slow-down of 1.7× at any inner length, or of 2.1× at the ends, would have been noticed``; of several curves
+    the largest. Empty where one of them does not know.
+    """
+    inner, ends = ([curve.row[name] for curve in curves] for name in ("noticed", "noticed_ends"))
+    if not inner or None in inner:
+        return ""
+    at_ends = None if None in ends else times(max(ends))
+    if at_ends == times(max(inner)):
+        return f"a slow-down of {at_ends} at any measured length would have been noticed"
+    middle = f", or of {at_ends} at the ends," if at_ends else ""
+    return f"a slow-down of {times(max(inner))} at any inner length{middle} would have been noticed"
 
 
 def factor(regime: Regime) -> str:
@@ -279,7 +321,7 @@ def advise(curve: Curve) -> Advice:
             unsure.append((regime.last_slow + 1, regime.recovery_high - 1))
     blocked = avoid + unsure
     normal: list[list[int]] = []
-    if curve.verdict in ("smooth", "slow regimes", "excess", "step"):
+    if curve.verdict in (*AFFECTED, "smooth"):
         run: list[int] = []
         for n_gen, state in curve.budgets.select("n_gen", "state").iter_rows():
             inside = any(first <= n_gen <= last for first, last in blocked)
@@ -342,6 +384,9 @@ def latency_finding(curves: Sequence[Curve]) -> str:
         return f"{above[0].spoken} lies above its trend {where(regime)}: {edges(regime)}"
     if above:
         return f"{plural(len(above), 'curve')} of {len(measured)} above the trend, none with a proven return"
+    changed = [curve for curve in measured if curve.verdict == "rate change"]
+    if len(measured) == len(changed) == 1:
+        return sentence(rate_words(changed[0])).removesuffix(".")
     smooth = sum(curve.verdict == "smooth" for curve in measured)
     if measured and smooth == len(measured):
         return "Latency grows with the output length and stays on its trend"

@@ -84,8 +84,8 @@ def device_finding(group: Group) -> str:
     def with_verdict(*verdicts: str) -> list[str]:
         return list(dict.fromkeys(places[curve.key] for curve in group if curve.verdict in verdicts))
 
-    slow, smooth, other = with_verdict("slow regimes"), with_verdict("smooth"), with_verdict("excess", "undetermined")
-    stepped = with_verdict("step")
+    slow, smooth, stepped = with_verdict("slow regimes"), with_verdict("smooth"), with_verdict("step")
+    other = with_verdict("excess", "rate change", "undetermined")
     parts = [f"has a slow regime on {listing(slow)}"] if slow else []
     parts += [f"takes a step on {listing(stepped)}"] if stepped else []
     parts += (

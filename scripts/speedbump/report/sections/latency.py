@@ -7,6 +7,7 @@ from speedbump.report.layers import (
     LENGTH_TIP,
     interval_layer,
     line_layer,
+    noticed_layer,
     point_layer,
     repeat_layer,
     span_layers,
@@ -33,6 +34,7 @@ KEY = (
     ("triangle", "stopped: at least this slow"),
     ("small normal", "one repeat"),
     ("dash", "what the normal trend expects"),
+    ("dots", "from here on a slow length would have been noticed"),
     ("band slow", "slow regime or step; lighter where its edge lies"),
 )
 TIPS = [
@@ -41,6 +43,7 @@ TIPS = [
     tip("interval_text", "95 % interval"),
     tip("expected_text", "trend expects"),
     tip("factor_text", "against the trend"),
+    tip("noticed_text", "noticed from"),
     tip("requests", "requests"),
 ]
 
@@ -100,6 +103,7 @@ def _full(curve: Curve, datasets: dict[str, Rows], width: int) -> Chart:
     layers = [
         *span_layers(x),
         *trend_layers(x, y),
+        noticed_layer(x, y),
         line_layer(x, y, "y"),
         interval_layer(x, y, "lo", "hi"),
         *([repeat_layer(x, y)] if len(repeats) <= MOST_REPEATS else []),
@@ -130,7 +134,9 @@ def _compact(curve: Curve, datasets: dict[str, Rows]) -> Chart:
 
 def _ranges(curve: Curve, datasets: dict[str, Rows], width: int) -> dict[str, object]:
     points = datasets[curve.key]
-    values = [row[name] for row in points for name in ("y", "lo", "hi", "e") if row[name] is not None and row[name] > 0]
+    values = [
+        row[name] for row in points for name in ("y", "lo", "hi", "e", "t") if row[name] is not None and row[name] > 0
+    ]
     values += [row["y"] for row in datasets.get(f"{curve.key}-repeats", []) if row["y"]]
     return {**length_range([row["n"] for row in points], width), **log_range(values)}
 
