@@ -55,7 +55,7 @@ def test_a_first_look_beside_two_busy_processes():
     )
     assert row["next"] == "Measure again while the machine has nothing else to do."
     assert (row["n_cells"], row["n_disturbed"], row["busy"], row["n_regimes"]) == (10, 9, True, 0)
-    assert row["detectable"] is None
+    assert row["noticed"] is None
     assert found.regimes.is_empty()
     assert set(found.budgets["state"]) == {"unclear"}
     assert found.budgets.filter(~pl.col("disturbed"))["n_gen"].to_list() == [72]

@@ -31,8 +31,11 @@ times as large: one that is not noticed there means that something larger passes
 _SHORT = 12
 _SINGLE_DF = 1.0
 """Degrees of freedom that the scatter assumed of single requests is worth, for nothing shows it but themselves."""
-_PLACES = 24
-"""Budgets that are tried one by one; between them the others of a longer curve take the larger of two."""
+_PLACES, _LEAST_PLACES = 24, 8
+_LONG = 60
+"""Budgets that are tried one by one; between them the others of a longer curve take the larger of two. Of more than
+_LONG budgets fewer are tried, for each try takes as much longer.
+"""
 _UNLIKE = 1.5
 """Budgets whose distance to the next differs by this factor are not between alike ones."""
 _OF_TREND = 2.0
@@ -117,8 +120,11 @@ class _Injection:
         if n <= _PLACES:
             return np.arange(n)
         chosen = np.zeros(n, bool)
-        chosen[np.linspace(0, n - 1, _PLACES).round().astype(int)] = True
+        most = max(_LEAST_PLACES, round(_PLACES * min(1.0, _LONG / n)))
+        chosen[np.linspace(0, n - 1, most).round().astype(int)] = True
         chosen[[1, -2]] = True
+        if n > _LONG:
+            return np.flatnonzero(chosen)
         sizes = [tuple(map(len, processes)) for processes in curve.repeats]
         if curve.published is not None:
             sizes = [(int(count),) for count in curve.published.count]
