@@ -22,13 +22,13 @@ NO_BISECTION = 1_000_000
 def refine(requests: pl.DataFrame, settings: Refinement, measure: Measure) -> tuple[pl.DataFrame, Findings]:
     """All rounds of refinement, until nothing is planned. Returns all requests and the last findings."""
     for number in range(1, settings.rounds + 1):
-        findings = find_regimes(requests)
+        findings = find_regimes(requests, notice=False)
         planned = plan_round(requests, findings, settings, number)
         if not planned:
             return requests, findings
         new = requests_table(run for cell in planned for run in measure(cell))
         requests = pl.concat([requests, new])
-    return requests, find_regimes(requests)
+    return requests, find_regimes(requests, notice=False)
 
 
 def answer_after_confirmation(drawn: Simulated, scenario: Scenario, rng: np.random.Generator) -> Answer:

@@ -67,7 +67,7 @@ def rows_of(curve: Curve, fixed: FixedWork, stopped_by: str = "limit", **same: s
 
 def answers_of(requests: pl.DataFrame, drawn: list[Simulated]) -> list[Answer]:
     """The regime finder's answer to each series of a table, in their order."""
-    findings = find_regimes(requests)
+    findings = find_regimes(requests, notice=False)
     verdicts = dict(findings.series.select("series", "verdict").rows())
     accepted = findings.regimes.filter("accepted").partition_by("series", as_dict=True)
     none = findings.regimes.clear()

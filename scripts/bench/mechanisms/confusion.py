@@ -56,7 +56,7 @@ def name_mechanism(truth: str, run: int) -> Named:
     rng = np.random.default_rng([zlib.crc32(truth.encode()), run])
     world = draw_world(frozenset(active.split()), rng)
     requests, samples = simulate_study(world, machine_of("mechanism", world), rng)
-    found = find_regimes(requests)
+    found = find_regimes(requests, notice=False)
     (sight,) = sights(requests, samples, found.series, found.budgets, found.regimes)
     verdicts = judge(observe(sight))
     names = named(verdicts)

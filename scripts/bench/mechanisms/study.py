@@ -72,7 +72,7 @@ def lengths_around(world: World, machine: str, rng: np.random.Generator) -> list
     requests, _ = simulate_cells(scan, world, machine, STACK, rng)
     found = [
         KnownRegime(**{name: row[name] for name in KnownRegime.model_fields})
-        for row in find_regimes(requests).regimes.filter("accepted").iter_rows(named=True)
+        for row in find_regimes(requests, notice=False).regimes.filter("accepted").iter_rows(named=True)
     ]
     return sorted(deciding_budgets(found, list(SCANNED), 4, 2))
 

@@ -35,8 +35,10 @@ class Findings:
     budgets: pl.DataFrame
 
 
-def find_regimes(requests: pl.DataFrame) -> Findings:
+def find_regimes(requests: pl.DataFrame, notice: bool = True) -> Findings:
     """The slow regimes of every series of a ``requests`` table, with verdicts and intervals.
+
+    notice: whether to ask what would have been noticed, which takes most of the time.
 
     The method, step by step: curve.read_curves (which requests count), summary, trend, states, evidence,
     confidence, brackets, levels, monotonicity, rate, pattern, verdict, noticed.
@@ -47,7 +49,7 @@ def find_regimes(requests: pl.DataFrame) -> Findings:
     found: dict[str, Anatomy | None] = dict.fromkeys(identities)
     for name, curve in curves.items():
         anatomy = examine_quiet(curve, of_steps.get(name))
-        found[name] = anatomy if is_busy(curve) else with_noticeable(anatomy)
+        found[name] = with_noticeable(anatomy) if notice and not is_busy(curve) else anatomy
     silent = [name for name, anatomy in found.items() if anatomy is None or anatomy.curve.censored.all()]
     spoken = {name: anatomy for name, anatomy in found.items() if anatomy is not None and name not in silent}
     quiet = {name: anatomy for name, anatomy in spoken.items() if not is_busy(curves[name])}
