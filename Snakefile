@@ -34,6 +34,7 @@ for name in GRID.cells:
 
 
 onstart:
+    hold_off_sleep()
     list_work()
 
 

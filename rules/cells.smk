@@ -9,6 +9,7 @@ from speedbump.grid.cells import canonical, cell_id, takes_all
 from speedbump.grid.environments import probe_again, read_made, usable
 from speedbump.grid.order import measuring_order
 from speedbump.grid.refined import read_plan, read_start, runs_of_other_stacks
+from speedbump.grid.stack import left_out_in_words
 from speedbump.grid.study import namesakes
 from speedbump.grid.upgrade import ROUND as CHECKED, describe_check, write_check
 from speedbump.grid.work import describe_work, existing, survey_runs, write_work
@@ -250,5 +251,5 @@ if workflow.is_main_process and not PARTIAL:
         lines += describe_stacks(stacks if LISTED else [STACK])
     same = namesakes(STUDY.study, STUDY_FILE)
     twins = [f"{file} is study {STUDY.study!r}, too, and replaces this one's report; rename one" for file in same]
-    for line in [*twins, *around_in_words(CENTRE), *GRID.notices, *lines]:
+    for line in [*left_out_in_words(), *twins, *around_in_words(CENTRE), *GRID.notices, *lines]:
         say(line)

@@ -22,6 +22,7 @@ from speedbump.grid.study import StudyError, read_call, read_study
 from speedbump.grid.suggestion import partial_report
 from speedbump.grid.upgrade import choose_check
 from speedbump.measure.devices import probe_devices
+from speedbump.measure.power import hold_off_sleep
 
 TARGETS = (
     "all",

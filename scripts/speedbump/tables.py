@@ -20,6 +20,7 @@ STATUSES = {
     "out_of_memory": "the device or the system had no memory left",
     "unsupported": "the backend lacks what the cell asks for",
     "invalid": "non-finite logits, or a wrong number of tokens",
+    "inconsistent": "other tokens than another request of the same process and length, which must be equal",
     "killed": "the operating system ended the worker",
     "timed_out": "the cell's time limit passed, or the worker no longer answered",
     "device_lost": "the device stopped working in mid-cell",
@@ -63,8 +64,8 @@ def _s(name: str, meaning: str) -> Column:
     return Column(name, pl.String, meaning)
 
 
-def _i(name: str, meaning: str, unit: str = "") -> Column:
-    return Column(name, pl.Int64, meaning, unit)
+def _i(name: str, meaning: str, unit: str = "", *, late: bool = False) -> Column:
+    return Column(name, pl.Int64, meaning, unit, late)
 
 
 def _f(name: str, meaning: str, unit: str = "", *, late: bool = False) -> Column:
@@ -95,7 +96,7 @@ _MEMORY = (
     _i("torch_driver_bytes", "held from the accelerator's driver, pools included; null on a CPU", "bytes"),
     _i("rss_bytes", "resident memory of the worker", "bytes"),
     _i("footprint_bytes", "the worker's physical footprint as macOS counts it; null elsewhere", "bytes"),
-    _i("system_used_bytes", "memory in use on the whole machine", "bytes"),
+    _i("system_used_bytes", "memory in use on the whole machine: all but what is free or can be had at once", "bytes"),
     _i("swap_used_bytes", "swap in use on the whole machine", "bytes"),
 )
 
@@ -127,6 +128,12 @@ REQUESTS = Table(
         _f("host_sentinel_before_s", "small operations, which the host bounds; null in older tables", "s", late=True),
         _f("host_sentinel_after_s", "the same after the cell", "s", late=True),
         _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
+        _i(
+            "own_swap_bytes",
+            "growth of swap in use that the cell's own processes caused; null where it is not known",
+            "bytes",
+            late=True,
+        ),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
         Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
     ),
@@ -184,6 +191,12 @@ CELLS = Table(
         _f("sentinel_drift", "sentinel after over before"),
         _f("host_sentinel_s", "small operations that the host bounds, as sentinel_s; null where none ran", "s"),
         _s("disturbed", "why the cell is flagged; null when it is not"),
+        _i(
+            "own_swap_bytes",
+            "swap that the cell's own processes caused; null where it is not known",
+            "bytes",
+            late=True,
+        ),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
         _f("wall_s", "job start to job end", "s"),
         _s(
@@ -532,6 +545,26 @@ TABLES = (
     MITIGATIONS,
     PREDICTIONS,
 )
+
+
+def mark_inconsistent(requests: pl.DataFrame) -> pl.DataFrame:
+    """The requests table with the status ``inconsistent`` where requests of one process and length that finished,
+    warm-ups included, did not all generate the same tokens.
+
+    Greedy decoding of one prompt in one process gives equal tokens, so the device erred at least once, and nothing says
+    when. A majority does not: after its first fault a device may answer every further request with the same nonsense,
+    and faster. So none of them is a latency; the cell is worth measuring again.
+    """
+    of_length = ("machine", "stack", "cell", "n_gen")
+    finished = pl.col("status") == "ok"
+    hashes = pl.col("tokens_hash").filter(finished)
+    n_outputs = hashes.drop_nulls().n_unique().over(of_length)
+    message = pl.format("{} different outputs in {} requests of this length", n_outputs, hashes.len().over(of_length))
+    differs = finished & (n_outputs > 1)
+    return requests.with_columns(
+        status=pl.when(differs).then(pl.lit("inconsistent")).otherwise("status"),
+        message=pl.when(differs).then(message).otherwise("message"),
+    )
 
 
 def late_values(table: Table) -> dict[str, pl.Expr]:

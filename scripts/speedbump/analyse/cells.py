@@ -37,7 +37,7 @@ def summarise_cells(requests: pl.DataFrame, records: Sequence[Mapping[str, Any]]
         requests.sort(*key[:3], "request")
         .group_by(key, maintain_order=True)
         .agg(
-            pl.col("series", *axes, "attention_ran", "disturbed").first(),
+            pl.col("series", *axes, "attention_ran", "disturbed", "own_swap_bytes").first(),
             outcome=trouble.first().fill_null("ok"),
             message=pl.col("message").filter(~finished).first(),
             n_warmup=(finished & (pl.col("phase") == "warmup")).sum(),

@@ -15,14 +15,16 @@ from typing import Any
 
 import psutil
 
+from speedbump.grid.machine import find_os_version
+from speedbump.grid.swap import NOTICED_BYTES, Demand, others_swap_bytes
+from speedbump.grid.sysctl import read_int, read_text
 from speedbump.measure.power import SERIOUS, Power, read_power
+from speedbump.measure.system import read_system
 
 SENTINEL_DRIFT = 1.3
 """A sentinel that takes so many times longer, or shorter, flags the cell."""
 OTHERS_SHARE = 0.25
 """Share of all cores that other processes may use during a cell."""
-SWAP_BYTES = 64 << 20
-"""Growth of swap in use that counts as activity."""
 SLEEP_S = 5.0
 """How far the wall clock may run ahead of the monotonic one."""
 
@@ -31,7 +33,9 @@ _GPU_PROCESSES = ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,nohead
 
 @dataclass(frozen=True)
 class State:
-    """The machine at one moment. Clocks and CPU times in seconds."""
+    """The machine at one moment. Clocks and CPU times in seconds: busy of all processes, own of this one and of those
+    that it started and that have ended; kernel: the part of both that was spent within the system.
+    """
 
     wall_s: float
     monotonic_s: float
@@ -41,6 +45,8 @@ class State:
     power: Power
     compressed_bytes: int | None = None
     others_on_gpu: int = 0
+    kernel_s: float = 0.0
+    own_kernel_s: float = 0.0
 
 
 def read_state(gpu: str = "") -> State:
@@ -54,10 +60,12 @@ def read_state(gpu: str = "") -> State:
         monotonic_s=time.monotonic(),
         busy_s=sum(times) - idle_s - guest_s,
         own_s=sum(usage.ru_utime + usage.ru_stime for usage in usages),
-        swap_bytes=psutil.swap_memory().used,
+        swap_bytes=read_system().swap_bytes,
         power=read_power(),
         compressed_bytes=parse_compressed(_ask("vm_stat")) if sys.platform == "darwin" else None,
         others_on_gpu=len(_ask(*_GPU_PROCESSES, gpu).split()) if gpu else 0,
+        kernel_s=times.system,
+        own_kernel_s=sum(usage.ru_stime for usage in usages),
     )
 
 
@@ -68,10 +76,13 @@ def parse_compressed(text: str) -> int | None:
     return int(size[1]) * int(pages[1]) if size and pages else None
 
 
-def find_disturbances(before: State, after: State, sentinels: Mapping[str, float]) -> list[str]:
+def find_disturbances(before: State, after: State, sentinels: Mapping[str, float], demand: Demand) -> list[str]:
     """Why a cell's times may not be its own, in plain words. ``sentinels``: seconds, by column of the requests
     table, of those that ran.
 
+    demand: of the cell's own processes. Where they pressed the system to compress and swap, that is what they cost:
+    the swap that they caused is no disturbance, nor is the time in which the system itself worked (``kernel_task`` on
+    macOS, ``kswapd`` on Linux), which counts as other processes' otherwise.
     The worker must have ended, or its CPU time counts as another process's.
     """
     reasons = []
@@ -80,11 +91,14 @@ def find_disturbances(before: State, after: State, sentinels: Mapping[str, float
         if first_s and last_s and not 1 / SENTINEL_DRIFT <= last_s / first_s <= SENTINEL_DRIFT:
             reasons.append(f"{title} took {last_s / first_s:.2f} times as long after the cell as before")
     elapsed_s = after.monotonic_s - before.monotonic_s
-    others = (after.busy_s - before.busy_s - (after.own_s - before.own_s)) / (elapsed_s * (os.cpu_count() or 1))
+    others_s = after.busy_s - before.busy_s - (after.own_s - before.own_s)
+    if demand.presses:
+        others_s -= max(0.0, after.kernel_s - before.kernel_s - (after.own_kernel_s - before.own_kernel_s))
+    others = others_s / (elapsed_s * (os.cpu_count() or 1))
     if others > OTHERS_SHARE:
         reasons.append(f"other processes used {others:.0%} of the cores")
-    swap_bytes = after.swap_bytes - before.swap_bytes
-    if swap_bytes > SWAP_BYTES:
+    swap_bytes = others_swap_bytes(demand)
+    if swap_bytes > NOTICED_BYTES:
         reasons.append(f"swap grew by {swap_bytes / 2**20:.0f} MiB")
     if before.others_on_gpu or after.others_on_gpu:
         reasons.append("another process computes on the GPU")
@@ -116,16 +130,38 @@ def describe_state(state: State) -> dict[str, Any]:
 
 def describe_machine() -> dict[str, Any]:
     """Hardware and operating system; no name of a user, a host or a folder, and no serial number."""
-    release = platform.mac_ver()[0] if sys.platform == "darwin" else platform.release()
+    macos = sys.platform == "darwin"
     return {
         "os": platform.system(),
-        "os_release": release,
-        "os_build": _ask("sw_vers", "-buildVersion") if sys.platform == "darwin" else None,
+        "os_release": find_os_version() if macos else platform.release(),
+        "os_build": _ask("sw_vers", "-buildVersion") if macos else None,
         "architecture": platform.machine(),
         "chip": _chip(),
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
+        **(describe_mac() if macos else {}),
     }
+
+
+def describe_mac() -> dict[str, Any]:
+    """What tells Macs of one chip and memory apart; None where the system does not say.
+
+    model: such as ``MacBookAir10,1``, which has no fan.  performance_cores, efficiency_cores: ``hw.perflevel0`` and
+    ``1``.  gpu_wired_limit_mb: what the user lets the GPU wire, 0 for the system's own limit.
+    """
+    return {
+        "model": read_text("hw.model"),
+        "performance_cores": read_int("hw.perflevel0.physicalcpu"),
+        "efficiency_cores": read_int("hw.perflevel1.physicalcpu"),
+        "gpu_cores": parse_gpu_cores(_ask("ioreg", "-rc", "AGXAccelerator", "-d1")),
+        "gpu_wired_limit_mb": read_int("iogpu.wired_limit_mb"),
+    }
+
+
+def parse_gpu_cores(text: str) -> int | None:
+    """From what ``ioreg`` prints of the GPU's driver."""
+    found = re.search(r'"gpu-core-count"\s*=\s*(\d+)', text)
+    return int(found[1]) if found else None
 
 
 def boot_id() -> str | None:
@@ -137,9 +173,14 @@ def boot_id() -> str | None:
     return hashlib.sha256(boot.encode()).hexdigest()[:12]
 
 
-def git_commit() -> str | None:
-    """The commit of Speedbump itself, where it runs from a clone."""
-    return _ask("git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD") or None
+def git_commit(root: Path = Path(__file__).parents[3]) -> str | None:
+    """The commit of Speedbump itself, where it runs from a clone.
+
+    Git is not asked elsewhere, nor where macOS' stand-in for it would open a window that offers to install it.
+    """
+    if not (root / ".git").exists() or (sys.platform == "darwin" and not _ask("xcode-select", "-p")):
+        return None
+    return _ask("git", "-C", str(root), "rev-parse", "--short=12", "HEAD") or None
 
 
 def peak_rss_bytes() -> int:
