@@ -124,7 +124,7 @@ def measure_cell(
             **describe_machine(),
             **describe_state(run.before),
             **record.stack,
-            "variables_not_passed_on": not_passed_on(),
+            "variables_not_passed_on": {name: without_paths(value) for name, value in not_passed_on().items()},
             "ballast_locked": run.ballast_locked,
         },
         "environment_after": describe_state(run.after),
