@@ -81,10 +81,15 @@ def test_swap_disturbs_a_cell_that_did_not_cause_it(demand, flagged):
 def test_compression_that_the_cell_made_necessary_is_not_another_process():
     kernel_s = 40.0 * CORES
     after = replace(AFTER, busy_s=100.0 + kernel_s, kernel_s=1.0 + kernel_s, own_kernel_s=1.0)
-    assert find_disturbances(BEFORE, after, took(1, 1), SMALL) == ["other processes used 40% of the cores"]
-    assert find_disturbances(BEFORE, after, took(1, 1), LARGE) == []
+    busy = ["other processes used 40% of the cores"]
+    swapping = replace(LARGE, swapped_bytes=GIB)
+    squeezed = replace(after, compressed_bytes=GIB)
+    assert find_disturbances(BEFORE, squeezed, took(1, 1), SMALL) == busy
+    assert find_disturbances(BEFORE, after, took(1, 1), LARGE) == busy
+    assert find_disturbances(BEFORE, after, took(1, 1), swapping) == []
+    assert find_disturbances(replace(BEFORE, compressed_bytes=0), squeezed, took(1, 1), LARGE) == []
     beside = replace(after, busy_s=after.busy_s + 30.0 * CORES)
-    assert find_disturbances(BEFORE, beside, took(1, 1), LARGE) == ["other processes used 30% of the cores"]
+    assert find_disturbances(BEFORE, beside, took(1, 1), swapping) == ["other processes used 30% of the cores"]
 
 
 def test_battery_power_throughout_is_named():

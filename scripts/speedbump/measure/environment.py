@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from speedbump.grid.machine import find_os_version
-from speedbump.grid.swap import NOTICED_BYTES, Demand, others_swap_bytes
+from speedbump.grid.swap import NOTICED_BYTES, Demand, others_swap_bytes, own_swap_bytes
 from speedbump.grid.sysctl import read_int, read_text
 from speedbump.measure.power import SERIOUS, Power, read_power
 from speedbump.measure.system import read_system
@@ -80,9 +80,9 @@ def find_disturbances(before: State, after: State, sentinels: Mapping[str, float
     """Why a cell's times may not be its own, in plain words. ``sentinels``: seconds, by column of the requests
     table, of those that ran.
 
-    demand: of the cell's own processes. Where they pressed the system to compress and swap, that is what they cost:
-    the swap that they caused is no disturbance, nor is the time in which the system itself worked (``kernel_task`` on
-    macOS, ``kswapd`` on Linux), which counts as other processes' otherwise.
+    demand: of the cell's own processes. Where they made the system compress or swap, that is what they cost: the swap
+    that they caused is no disturbance, nor is the time in which the system itself worked (``kernel_task`` on macOS,
+    ``kswapd`` on Linux), which counts as other processes' otherwise.
     The worker must have ended, or its CPU time counts as another process's.
     """
     reasons = []
@@ -92,7 +92,7 @@ def find_disturbances(before: State, after: State, sentinels: Mapping[str, float
             reasons.append(f"{title} took {last_s / first_s:.2f} times as long after the cell as before")
     elapsed_s = after.monotonic_s - before.monotonic_s
     others_s = after.busy_s - before.busy_s - (after.own_s - before.own_s)
-    if demand.presses:
+    if _makes_the_system_work(before, after, demand):
         others_s -= max(0.0, after.kernel_s - before.kernel_s - (after.own_kernel_s - before.own_kernel_s))
     others = others_s / (elapsed_s * (os.cpu_count() or 1))
     if others > OTHERS_SHARE:
@@ -115,6 +115,12 @@ def find_disturbances(before: State, after: State, sentinels: Mapping[str, float
     if hot:
         reasons.append(f"thermal pressure was {hot[-1]}")
     return reasons
+
+
+def _makes_the_system_work(before: State, after: State, demand: Demand) -> bool:
+    """Whether the cell is why memory was compressed or swapped out."""
+    compressed_bytes = (after.compressed_bytes or 0) - (before.compressed_bytes or 0)
+    return own_swap_bytes(demand) > NOTICED_BYTES or (demand.presses and compressed_bytes > NOTICED_BYTES)
 
 
 def describe_state(state: State) -> dict[str, Any]:

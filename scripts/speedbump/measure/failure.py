@@ -40,7 +40,6 @@ _UNSUPPORTED = (
     "not currently implemented for the mps device",
 )
 
-
 _GPU_FAULT = re.compile(
     r"command buffer exited with error status|Execution of the command buffer was aborted"
     r"|kIO(?:GPU|Accel)CommandBuffer\w*",
@@ -87,10 +86,9 @@ def gpu_fault(printed: str) -> tuple[str, str] | None:
     reason = _GPU_REASON.search(printed)
     words = " ".join((reason[1] if reason else found[0]).split())
     lowered = words.lower()
-    out_of_memory = "outofmemory" in lowered or "insufficient memory" in lowered
-    return "out_of_memory" if out_of_memory else "device_lost", f"a GPU command failed unnoticed by torch: {words}"[
-        :500
-    ]
+    no_memory = "outofmemory" in lowered or "insufficient memory" in lowered
+    status = "out_of_memory" if no_memory else "device_lost"
+    return status, f"a GPU command failed unnoticed by torch: {words}"[:500]
 
 
 def describe(error: BaseException) -> str:
