@@ -33,6 +33,7 @@ for name in PROJECT.grid.cells:
 
 
 onstart:
+    hold_off_sleep()
     CATALOGUE.start()
 
 

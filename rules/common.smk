@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(workflow.basedir) / "scripts"))
 
 from speedbump.grid.listing import visible
 from speedbump.measure.devices import probe_devices
+from speedbump.measure.power import hold_off_sleep
 from speedbump.plan.catalogue import Catalogue, Snakemake
 from speedbump.plan.location import code_folder, find_file, library
 from speedbump.plan.next_study import DEFAULT, partial_report

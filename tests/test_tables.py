@@ -62,6 +62,7 @@ def test_a_table_from_before_a_column_holds_null_there(tmp_path):
     assert late == [
         *("host_sentinel_before_s", "host_sentinel_after_s"),
         *("sentinel_best_s", "host_sentinel_best_s"),
+        "own_swap_bytes",
     ]
     blank = pl.DataFrame([dict.fromkeys(REQUESTS.schema)], schema=REQUESTS.schema)
     blank.drop(late).write_parquet(tmp_path / "old.parquet")

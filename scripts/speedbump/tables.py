@@ -24,6 +24,7 @@ STATUSES = {
     "out_of_memory": "the device or the system had no memory left",
     "unsupported": "the backend lacks what the cell asks for",
     "invalid": "non-finite logits, or a wrong number of tokens",
+    "inconsistent": "other tokens than another request of the same process and length; in float32 they must be equal",
     "killed": "the operating system ended the worker",
     "timed_out": "the cell's time limit passed, or the worker no longer answered",
     "device_lost": "the device stopped working in mid-cell",
@@ -99,7 +100,7 @@ _MEMORY = (
     _i("torch_driver_bytes", "held from the accelerator's driver, pools included; null on a CPU", "bytes"),
     _i("rss_bytes", "resident memory of the worker", "bytes"),
     _i("footprint_bytes", "the worker's physical footprint as macOS counts it; null elsewhere", "bytes"),
-    _i("system_used_bytes", "memory in use on the whole machine", "bytes"),
+    _i("system_used_bytes", "memory in use on the whole machine: all but what is free or can be had at once", "bytes"),
     _i("swap_used_bytes", "swap in use on the whole machine", "bytes"),
 )
 
@@ -138,6 +139,12 @@ REQUESTS = Table(
         ),
         _f("host_sentinel_best_s", "the same of the small operations", "s", late=True),
         _s("disturbed", "why the cell is flagged, reasons joined by '; '; null when it is not"),
+        _i(
+            "own_swap_bytes",
+            "growth of swap in use that the cell's own processes caused; null where it is not known",
+            "bytes",
+            late=True,
+        ),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the request's start"),
         Column("step_s", pl.List(pl.Float64), "time of every step, prefill first; per_step runs only", "s"),
     ),
@@ -195,6 +202,12 @@ CELLS = Table(
         _f("sentinel_drift", "sentinel after over before"),
         _f("host_sentinel_s", "small operations that the host bounds, as sentinel_s; null where none ran", "s"),
         _s("disturbed", "why the cell was disturbed: flags, and sentinels far above their best; null when it was not"),
+        _i(
+            "own_swap_bytes",
+            "swap that the cell's own processes caused; null where it is not known",
+            "bytes",
+            late=True,
+        ),
         Column("started_at", pl.Datetime("us", "UTC"), "wall clock at the cell's first request"),
         _f("wall_s", "job start to job end, without the wait for a quiet machine", "s"),
         _s(
@@ -585,6 +598,28 @@ TABLES = (
     MITIGATIONS,
     PREDICTIONS,
 )
+
+
+def mark_inconsistent(requests: pl.DataFrame) -> pl.DataFrame:
+    """The requests table with the status ``inconsistent`` where requests of one process and length that finished,
+    warm-ups included, did not all generate the same tokens. Of cells in float32 alone.
+
+    Greedy decoding of one prompt in one process gives equal tokens there, so the device erred at least once, and
+    nothing says when. A majority does not: after its first fault a device may answer every further request with the
+    same nonsense, and faster. So none of them is a latency; the cell is worth measuring again.
+    In float16 and bfloat16 tokens need not repeat from request to request on a healthy GPU, as runs recorded on an H200
+    show (tests/analyse/test_recorded.py): two logits are often as good as equal. Differing tokens say nothing there.
+    """
+    of_length = ("machine", "stack", "cell", "n_gen")
+    finished = pl.col("status") == "ok"
+    hashes = pl.col("tokens_hash").filter(finished)
+    n_outputs = hashes.drop_nulls().n_unique().over(of_length)
+    message = pl.format("{} different outputs in {} requests of this length", n_outputs, hashes.len().over(of_length))
+    differs = finished & (pl.col("dtype") == "float32") & (n_outputs > 1)
+    return requests.with_columns(
+        status=pl.when(differs).then(pl.lit("inconsistent")).otherwise("status"),
+        message=pl.when(differs).then(message).otherwise("message"),
+    )
 
 
 def late_values(table: Table) -> dict[str, pl.Expr]:

@@ -116,3 +116,8 @@ def test_in_half_precision_a_gpu_need_not_repeat_its_tokens():
     half = bundle.requests.filter(pl.col("dtype") != "float32").group_by("cell").agg(pl.col("tokens_hash").n_unique())
     assert half.height == 10
     assert half["tokens_hash"].min() > 1
+
+
+@pytest.mark.parametrize("bundle", sorted(BUNDLES.glob("*.zip")), ids=lambda bundle: bundle.stem)
+def test_no_published_request_is_inconsistent(bundle):
+    assert "inconsistent" not in read_bundle(bundle)[0].requests["status"]

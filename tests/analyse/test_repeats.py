@@ -31,6 +31,13 @@ def test_failed_and_disturbed_cells_of_this_stack_and_no_others(tmp_path):
             "outcome": "beyond_memory",
             "message": "not started: the memory guard stopped 8 and 16 tokens",
         },
+        {
+            "cell": "full",
+            "outcome": "stopped",
+            "message": "stopped by the memory guard: 1.5 GiB of disk free, the limit is 2",
+        },
+        {"cell": "swapped", "own_swap_bytes": 3 << 30},
+        {"cell": "odd", "outcome": "inconsistent", "message": "2 different outputs in 5 requests of this length"},
         {"cell": "old", "outcome": "killed", "stack": "old"},
         {"cell": "guest", "outcome": "killed", "machine": "other"},
         faults=[
@@ -39,7 +46,7 @@ def test_failed_and_disturbed_cells_of_this_stack_and_no_others(tmp_path):
             {"file": "their.bundle", "cell": None, "problem": "refused bundle", "message": "x"},
         ],
     )
-    assert found == [f"results/runs/m/new/{cell}.parquet" for cell in ("torn", "failed", "busy", "guarded")]
+    assert found == [f"results/runs/m/new/{cell}.parquet" for cell in ("torn", "failed", "busy", "full", "odd")]
 
 
 def test_what_a_bundle_brought_cannot_be_measured_again_by_a_study_without_experiments(tmp_path):

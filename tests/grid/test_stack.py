@@ -2,7 +2,7 @@
 
 import random
 
-from speedbump.grid.stack import stack_order
+from speedbump.grid.stack import left_out_in_words, not_passed_on, stack_order
 
 OLDEST_FIRST = [
     "linux-6.1_torch-2.8.0_transformers-4.57.6",
@@ -24,3 +24,16 @@ OLDEST_FIRST = [
 def test_a_release_is_newer_than_what_led_to_it():
     shuffled = random.Random(1).sample(OLDEST_FIRST, len(OLDEST_FIRST))
     assert sorted(shuffled, key=stack_order) == OLDEST_FIRST
+
+
+def test_ratios_of_the_users_shell_are_left_out_and_said(monkeypatch):
+    assert left_out_in_words() == []
+    monkeypatch.setenv("PYTORCH_MPS_LOW_WATERMARK_RATIO", "0.0")
+    monkeypatch.setenv("PYTORCH_MPS_PREFER_METAL", "1")
+    monkeypatch.setenv("PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.0")
+    assert list(not_passed_on()) == ["PYTORCH_MPS_HIGH_WATERMARK_RATIO", "PYTORCH_MPS_LOW_WATERMARK_RATIO"]
+    (line,) = left_out_in_words()
+    assert line == (
+        "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0, PYTORCH_MPS_LOW_WATERMARK_RATIO=0.0 of your shell: "
+        "not passed on; the axis watermark sets it"
+    )

@@ -1,6 +1,9 @@
 """A ballast and a predecessor beside the worker: they are there, they end with it, and their faults are rows."""
 
+import os
+import shutil
 import signal
+import subprocess
 import time
 
 import psutil
@@ -10,11 +13,16 @@ from speedbump.grid.study import Limits
 from speedbump.measure import companions
 from speedbump.measure.companions import companions_of, watermark_variables, why_no_room
 from speedbump.measure.plan import plan_requests
+from speedbump.measure.system import Memory
+
+from .conftest import ROOT, Run
 
 GIB = 2**30
 ASKED = {"allow_ballast": True}
 LONG = {"model": "long", "n_gen": None, "sequence": [4, 90_000], "lifetime": "persistent", "warmups": 1, "repeats": 1}
 IN_LAST = "request 3 of 3"
+
+LESS_RIGHTS = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
 
 real = pytest.mark.model
 
@@ -37,6 +45,22 @@ def test_a_ballast_is_held_while_the_cell_is_measured_and_a_predecessor_waits_be
     running.finish()
     _, alive = psutil.wait_procs([ballast, predecessor, worker], timeout=20)
     assert not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+@real
+def test_a_ballast_is_locked_in_memory_or_says_that_it_is_not(cell_command):
+    free = cell_command(limits=ASKED, ballast_gb=1).run()
+    assert free.code == 0, free.stderr
+    assert free.metadata["environment"]["ballast_locked"] == ("is not locked" not in free.stderr)
+    if shutil.which("prlimit") is None:
+        pytest.skip("this system has no prlimit")
+    # Root may lock what it likes, whatever the limit; a process that gave that right up may not.
+    command = cell_command(limits=ASKED, ballast_gb=1)
+    limited = ["prlimit", "--memlock=65536", *(LESS_RIGHTS if os.getuid() == 0 else []), *command.arguments]
+    done = subprocess.run(limited, env=command.environment, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "the ballast is not locked in memory and may be swapped out: Cannot allocate memory" in done.stderr
+    assert Run(0, "", command.out).metadata["environment"]["ballast_locked"] is False
 
 
 @real
@@ -106,7 +130,7 @@ def test_what_touches_the_whole_machine_is_measured_on_request_alone(cell_comman
 
 
 def test_room_is_what_the_guard_leaves(monkeypatch):
-    monkeypatch.setattr(companions.psutil, "virtual_memory", lambda: type("M", (), {"available": 10 * GIB}))
+    monkeypatch.setattr(companions, "read_system", lambda: Memory(16 * GIB, 10 * GIB, 0))
     cell = {"model": "tiny", "device": "cpu", "n_gen": 8}
     assert why_no_room(cell, Limits()) is None
     assert why_no_room({**cell, "ballast_gb": 9}, Limits()) is None

@@ -33,11 +33,11 @@ WORKS = {
 }
 
 
-def answers(level="1", mem="812M", assertions=ASSERTIONS):
+def answers(mem="812M", assertions=ASSERTIONS):
     def ask(*command):
         if command[0] == "top":
             return TOP.format(pid=os.getpid(), mem=mem)
-        return {"sysctl": f"{level}\n", "pmset": assertions}[command[0]]
+        return {"pmset": assertions}[command[0]]
 
     return ask
 
@@ -66,7 +66,8 @@ def no_waiting(monkeypatch):
 def mac(**changes):
     falling = count(8 << 30, -doctor.BLOCK_BYTES)
     return replace(
-        Machine(True, lambda: next(falling), answers(), lambda: WORKS, awake, lambda: 800 << 20, measures()), **changes
+        Machine(True, lambda: next(falling), lambda: 1, answers(), lambda: WORKS, awake, lambda: 800 << 20, measures()),
+        **changes,
     )
 
 
@@ -86,8 +87,8 @@ def test_a_mac_as_it_was_read_passes_all_eight():
     ("check", "changes", "outcome", "figures"),
     [
         ("counters fresh", {"free_bytes": lambda: 8 << 30}, DIFFERS, "moved at 0 of 16 reads"),
-        ("guard level", {"ask": answers(level="")}, DIFFERS, "not readable"),
-        ("guard level", {"ask": answers(level="3")}, DIFFERS, f"{LEVEL} is 3, expected 1, 2 or 4"),
+        ("guard level", {"level": lambda: None}, DIFFERS, "not readable"),
+        ("guard level", {"level": lambda: 3}, DIFFERS, f"{LEVEL} is 3, expected 1, 2 or 4"),
         ("watermarks", {"measure": measures({doctor.WATERMARK: "0.0"})}, DIFFERS, "the worker had {"),
         ("probe", {"probe": lambda: {**WORKS, "mps": {"computes": False, "present": True, "why": "refused"}}}, DIFFERS,
          "mps does not: refused"),

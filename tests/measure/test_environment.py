@@ -15,10 +15,10 @@ import pytest
 
 from speedbump.grid.models import load_model
 from speedbump.grid.study import Limits, parse_limits
-from speedbump.measure import power, supervisor
+from speedbump.grid.swap import Demand
+from speedbump.measure import environment, power, supervisor
 from speedbump.measure.environment import State, boot_id, find_disturbances, parse_compressed, read_state
-from speedbump.measure.failure import FaultError, describe, status_of
-from speedbump.measure.guard import Guard, breach_of, swap_used_bytes
+from speedbump.measure.failure import FaultError, describe, gpu_fault, status_of
 from speedbump.measure.lock import Slot, find_slots, hold_device
 from speedbump.measure.power import Power, parse_low_power_mode, parse_thermal, wait_until_cool
 from speedbump.measure.privacy import without_paths
@@ -29,6 +29,9 @@ MAINS = Power("mains", False, "nominal")
 BEFORE = State(wall_s=1000.0, monotonic_s=0.0, busy_s=0.0, own_s=0.0, swap_bytes=0, power=MAINS)
 CORES = os.cpu_count() or 1
 AFTER = State(1100.0, 100.0, busy_s=100.0, own_s=100.0, swap_bytes=0, power=MAINS)
+GIB = 2**30
+SMALL = Demand(16 * GIB, available_before_bytes=12 * GIB, needed_bytes=GIB, swapped_bytes=0, others_grew_bytes=0)
+LARGE = replace(SMALL, needed_bytes=11 * GIB)
 
 
 def took(before_s, after_s, sentinel="sentinel"):
@@ -36,8 +39,8 @@ def took(before_s, after_s, sentinel="sentinel"):
 
 
 def test_a_quiet_cell_is_not_flagged():
-    assert find_disturbances(BEFORE, AFTER, took(0.05, 0.055) | took(0.02, 0.018, "host_sentinel")) == []
-    assert find_disturbances(BEFORE, AFTER, {"sentinel_before_s": 0.05}) == []
+    assert find_disturbances(BEFORE, AFTER, took(0.05, 0.055) | took(0.02, 0.018, "host_sentinel"), SMALL) == []
+    assert find_disturbances(BEFORE, AFTER, {"sentinel_before_s": 0.05}, SMALL) == []
 
 
 @pytest.mark.parametrize(
@@ -51,7 +54,6 @@ def test_a_quiet_cell_is_not_flagged():
             "the host's sentinel took 1.50 times as long after the cell as before",
         ),
         (replace(AFTER, busy_s=100.0 + 50.0 * CORES), took(1, 1), "other processes used 50% of the cores"),
-        (replace(AFTER, swap_bytes=512 << 20), took(1, 1), "swap grew by 512 MiB"),
         (replace(AFTER, others_on_gpu=1), took(1, 1), "another process computes on the GPU"),
         (replace(AFTER, wall_s=1700.0), took(1, 1), "the machine slept for 600 s, or its clock was set"),
         (replace(AFTER, power=replace(MAINS, source="battery")), took(1, 1), "power changed from mains to battery"),
@@ -60,14 +62,40 @@ def test_a_quiet_cell_is_not_flagged():
     ],
 )
 def test_what_disturbs_a_cell_is_named(after, sentinels, reason):
-    assert find_disturbances(BEFORE, after, sentinels) == [reason]
+    assert find_disturbances(BEFORE, after, sentinels, SMALL) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("demand", "flagged"),
+    [
+        (replace(SMALL, swapped_bytes=512 << 20), ["swap grew by 512 MiB"]),
+        (replace(LARGE, swapped_bytes=3 * GIB), []),
+        (replace(LARGE, swapped_bytes=3 * GIB, others_grew_bytes=100 << 20), []),
+        (replace(LARGE, swapped_bytes=3 * GIB, others_grew_bytes=11 * GIB), ["swap grew by 1536 MiB"]),
+    ],
+)
+def test_swap_disturbs_a_cell_that_did_not_cause_it(demand, flagged):
+    assert find_disturbances(BEFORE, AFTER, took(1, 1), demand) == flagged
+
+
+def test_compression_that_the_cell_made_necessary_is_not_another_process():
+    kernel_s = 40.0 * CORES
+    after = replace(AFTER, busy_s=100.0 + kernel_s, kernel_s=1.0 + kernel_s, own_kernel_s=1.0)
+    busy = ["other processes used 40% of the cores"]
+    swapping = replace(LARGE, swapped_bytes=GIB)
+    squeezed = replace(after, compressed_bytes=GIB)
+    assert find_disturbances(BEFORE, squeezed, took(1, 1), SMALL) == busy
+    assert find_disturbances(BEFORE, after, took(1, 1), LARGE) == busy
+    assert find_disturbances(BEFORE, after, took(1, 1), swapping) == []
+    assert find_disturbances(replace(BEFORE, compressed_bytes=0), squeezed, took(1, 1), LARGE) == []
+    beside = replace(after, busy_s=after.busy_s + 30.0 * CORES)
+    assert find_disturbances(BEFORE, beside, took(1, 1), swapping) == ["other processes used 30% of the cores"]
 
 
 def test_battery_power_throughout_is_named():
     battery = replace(MAINS, source="battery")
-    assert find_disturbances(replace(BEFORE, power=battery), replace(AFTER, power=battery), took(1, 1)) == [
-        "on battery power"
-    ]
+    after = replace(AFTER, power=battery)
+    assert find_disturbances(replace(BEFORE, power=battery), after, took(1, 1), SMALL) == ["on battery power"]
 
 
 def test_macos_settings_are_read_from_what_its_tools_print():
@@ -120,6 +148,11 @@ def test_paths_are_cut_down_to_their_last_part(text, clean):
         ),
         (RuntimeError("CUDA error: unspecified launch failure"), "device_lost"),
         (RuntimeError("MPS backend: command buffer exited with error status."), "device_lost"),
+        (RuntimeError("Invalid buffer size: 9.20 GiB"), "out_of_memory"),
+        (RuntimeError("Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"), "out_of_memory"),
+        (RuntimeError("Hang (00000003:kIOGPUCommandBufferCallbackErrorHang)"), "device_lost"),
+        (TypeError("BFloat16 is only supported on macOS 14 or newer"), "unsupported"),
+        (RuntimeError("invalid low watermark ratio 1.4"), "unsupported"),
         (RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'"), "unsupported"),
         (ValueError("BloomForCausalLM does not support an attention implementation through sdpa yet"), "unsupported"),
         (NotImplementedError("The operator is not currently implemented for the MPS device"), "unsupported"),
@@ -135,17 +168,49 @@ def test_errors_have_a_status(error, status):
     assert "\n" not in describe(error)
 
 
-def test_the_guard_names_the_limit_that_is_passed(tmp_path):
-    now = swap_used_bytes()
-    assert breach_of(Guard(swap_growth_gb=1e6, free_memory_gb=0, free_disk_gb=0), now, tmp_path) is None
-    assert "swap grew by 2.0 GiB" in breach_of(Guard(swap_growth_gb=1), now - 2 * 2**30, tmp_path)
-    assert "of memory free" in breach_of(Guard(free_memory_gb=1e6), now, tmp_path)
-    assert "of disk free" in breach_of(Guard(free_memory_gb=0, free_disk_gb=1e9), now, tmp_path)
+# What Metal prints to standard error, as in reports of users of PyTorch and of the framework's other clients.
+TIMEOUT = """Error: command buffer exited with error status.
+\tThe Metal Performance Shaders operations encoded on it may not have completed.
+\tError:
+\t(null)
+\tCaused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)
+\t<AGXG13XFamilyCommandBuffer: 0x13f0b2c00>
+"""
+NO_MEMORY = (
+    "Execution of the command buffer was aborted due to an error during execution. "
+    "Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "status", "message"),
+    [
+        (TIMEOUT, "device_lost", "Caused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)"),
+        (NO_MEMORY, "out_of_memory", "Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)"),
+        (
+            "\tIgnored (for causing prior/excessive GPU errors) (00000004:kIOGPUCommandBufferCallbackErrorIgnored)\n",
+            "device_lost",
+            "Ignored (for causing prior/excessive GPU errors) (00000004:kIOGPUCommandBufferCallbackErrorIgnored)",
+        ),
+        (
+            "kIOAccelCommandBufferCallbackErrorOutOfMemory\n",
+            "out_of_memory",
+            "kIOAccelCommandBufferCallbackErrorOutOfMemory",
+        ),
+        ("Error: command buffer exited with error status.\n", "device_lost", "command buffer exited with error status"),
+    ],
+)
+def test_a_fault_that_metal_prints_has_a_status(printed, status, message):
+    assert gpu_fault(f"loading\n{printed}done\n") == (status, f"a GPU command failed unnoticed by torch: {message}")
+
+
+def test_what_libraries_print_otherwise_is_no_fault():
+    assert gpu_fault("UserWarning: The operator 'aten::x' is not currently supported on the MPS backend\n") is None
 
 
 def test_limits_keep_their_defaults_and_refuse_what_they_do_not_know():
     limits = parse_limits('{"cell_limit_s": 10, "guard": {"free_disk_gb": 1}}')
-    assert (limits.cell_limit_s, limits.guard.free_disk_gb, limits.guard.swap_growth_gb) == (10, 1, 4.0)
+    assert (limits.cell_limit_s, limits.guard.free_disk_gb, limits.guard.free_memory_gb) == (10, 1, 0.5)
     for wrong in ('{"cell_limit": 1}', '{"guard": {"swap": 1}}', "[]", "{", '{"cell_limit_s": "1"}'):
         with pytest.raises(ValueError, match="--limits"):
             parse_limits(wrong)
@@ -249,6 +314,25 @@ def test_only_processes_on_the_cells_own_gpu_disturb_it(monkeypatch, tmp_path):
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert [read_state(gpu).others_on_gpu for gpu in ("GPU-aaa", "GPU-bbb", "")] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(("before", "listed", "found"), [(0, "21100", 0), (1, "211", 1), (0, "1", 1), (None, "10", 1)])
+def test_a_process_that_ended_may_be_listed_for_a_moment(before, listed, found, monkeypatch):
+    """listed: how many there are at each look; the last stay."""
+    looks, clock = list(listed), iter(range(100))
+    monkeypatch.setattr(
+        environment, "_ask", lambda *command: "123\n" * int(looks.pop(0) if len(looks) > 1 else looks[0])
+    )
+    monkeypatch.setattr(environment, "LISTED_S", 10)
+    monkeypatch.setattr(environment.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(environment.time, "sleep", lambda seconds: None)
+    assert environment._count_on_gpu("GPU-aaa", before) == found
+
+
+def test_swap_that_others_caused_while_a_cell_waited_disturbs_nothing():
+    swapped = replace(SMALL, swapped_bytes=2 * GIB, others_grew_bytes=2 * GIB)
+    assert find_disturbances(BEFORE, AFTER, {}, swapped) == ["swap grew by 2048 MiB"]
+    assert find_disturbances(BEFORE, AFTER, {}, swapped, waited_swap_bytes=2 * GIB) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux numbers its boots")

@@ -160,11 +160,11 @@ def test_two_at_once_measure_one_after_the_other(cell_command, tmp_path):
 
 
 def test_no_file_names_a_user_a_host_or_a_folder(cell_command, tmp_path):
-    private = {"TORCH_HOME": "/Users/jane/torch", "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.9", "OMP_NUM_THREADS": "1"}
+    private = {"TORCH_HOME": "/Users/jane/torch", "MTL_HUD_ENABLED": "1", "OMP_NUM_THREADS": "1"}
     run = cell_command(environment=private, instrument="memory").run()
     assert run.metadata["environment"]["variables"] == {
+        "MTL_HUD_ENABLED": "1",
         "OMP_NUM_THREADS": "1",
-        "PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.9",
         "TORCH_HOME": "(set)",
     }
     names = [os.uname().nodename, str(Path.home()), str(tmp_path), str(Path(sys.executable).parent), "jane"]

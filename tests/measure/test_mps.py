@@ -2,6 +2,7 @@
 
 import ast
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_model  # noqa: E402
 from speedbump.measure import accelerator, mps, session, worker  # noqa: E402
 from speedbump.measure.accelerator import Accelerator, fault_of, open_accelerator  # noqa: E402
+from speedbump.measure.failure import gpu_fault  # noqa: E402
 from speedbump.measure.plan import plan_requests  # noqa: E402
 from speedbump.measure.rows import Record, request_table  # noqa: E402
 
@@ -39,9 +41,20 @@ def test_every_name_used_is_in_the_oldest_and_the_newest_torch():
         assert names_used() <= set(names), wheel
 
 
+FAULT = """Error: command buffer exited with error status.
+\tThe Metal Performance Shaders operations encoded on it may not have completed.
+\tError:
+\t(null)
+\tCaused GPU Timeout Error (00000002:kIOGPUCommandBufferCallbackErrorTimeout)
+"""
+
+
 class StandIn:
     """An MPS device as PyTorch's source describes it: work is queued until somebody waits; the driver's
     memory holds the live tensors and a pool that only ``empty_cache`` gives back. The tensors are the CPU's.
+
+    A command that fails raises nothing: Metal prints it, the wait returns, and whatever lies in memory is the result
+    (MPSStream.mm, commitAndWait and checkLastError).
     """
 
     def __init__(self, steps_to_live: int | None = None) -> None:
@@ -57,8 +70,8 @@ class StandIn:
         self.pool_bytes += 100
         if self.steps_to_live is not None:
             self.steps_to_live -= 1
-            if self.steps_to_live < 0:
-                raise RuntimeError("MPS backend: command buffer exited with error status. Device was lost.")
+            if self.steps_to_live == -1:
+                print(FAULT, end="", file=sys.stderr)
 
     def wait(self) -> None:
         self.waits.append(self.queued)
@@ -122,7 +135,13 @@ def run_worker(monkeypatch, device):
     monkeypatch.setattr(worker, "open_session", lambda task: open_session(monkeypatch, device))
     plan = plan_requests(CELL)
     record = Record()
-    task = {"cell": CELL, "probe": None, "stays": False, "requests": [vars(planned) for planned in plan]}
+    task = {
+        "cell": CELL,
+        "probe": None,
+        "stays": False,
+        "patience": {"seconds": 0},
+        "requests": [vars(planned) for planned in plan],
+    }
 
     def report(event, **content):
         record.take(json.loads(json.dumps({"event": event, **content})))
@@ -134,11 +153,29 @@ def run_worker(monkeypatch, device):
     return request_table(CELL, "machine", "stack", plan, record, [])
 
 
-def test_a_device_that_dies_ends_the_cell_and_keeps_what_was_measured(monkeypatch):
+def test_a_device_that_fails_says_so_in_print_alone(monkeypatch, capsys):
+    """So the supervisor reads what the worker prints: tests/measure/test_supervisor.py."""
     rows = run_worker(monkeypatch, StandIn(steps_to_live=30))
-    assert rows["status"].to_list() == ["ok", "ok", "device_lost"]
+    assert rows["status"].to_list() == ["ok"] * 3
     assert rows["torch_driver_bytes"][0] > rows["torch_current_bytes"][0]
-    assert "Device was lost" in rows["message"][2]
+    status, message = gpu_fault(capsys.readouterr().err)
+    assert status == "device_lost"
+    assert "Caused GPU Timeout Error" in message
+
+
+def test_memory_that_is_refused_ends_the_cell_and_keeps_what_was_measured(monkeypatch):
+    """MPSAllocator.mm raises, of all that can go wrong there: TORCH_CHECK in malloc."""
+    device = StandIn()
+    work = device.work
+
+    def refuse():
+        work()
+        if device.pool_bytes > 3000:
+            raise RuntimeError("MPS backend out of memory (MPS allocated: 9.00 GiB, other allocations: 1.00 GiB)")
+
+    monkeypatch.setattr(device, "work", refuse)
+    rows = run_worker(monkeypatch, device)
+    assert rows["status"].to_list() == ["ok", "ok", "out_of_memory"]
 
 
 def test_a_device_that_stays_alive_gives_every_row(monkeypatch):

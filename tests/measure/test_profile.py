@@ -8,8 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from speedbump.grid.cells import complete  # noqa: E402
 from speedbump.grid.models import load_model  # noqa: E402
-from speedbump.measure import mps, profile  # noqa: E402
+from speedbump.grid.study import Limits  # noqa: E402
+from speedbump.measure import mps, profile, session, supervisor  # noqa: E402
 from speedbump.measure.plan import plan_requests  # noqa: E402
 from speedbump.measure.supervisor import name_capture  # noqa: E402
 from speedbump.tables import PROFILES, read_metadata, read_table  # noqa: E402
@@ -75,20 +77,29 @@ class Metal:
         self.said.append("captured")
 
 
+def test_on_mps_signposts_are_set(monkeypatch):
+    metal = Metal()
+    monkeypatch.setattr(mps.torch.mps, "profiler", metal)
+    with profile.Profile("mps") as profiled:
+        for step in range(N_GEN):
+            profiled.observe(torch.zeros(1, 1) + step)
+    assert metal.said == ["start interval,event", "stop"]
+    calls = {row["operator"]: row["calls"] for row in profiled.operators}
+    assert calls["aten::add"] == N_GEN
+
+
 @pytest.mark.parametrize("works", [True, False])
-def test_on_mps_signposts_are_set_and_a_few_steps_captured(monkeypatch, tmp_path, works, capsys):
+def test_a_few_steps_are_captured(monkeypatch, tmp_path, works, capsys):
     metal = Metal(works)
     monkeypatch.setattr(mps.torch.mps, "profiler", metal)
     out = tmp_path / "gpt2.mps.512.abc.parquet"
     before = Path.cwd()
-    with profile.Profile("mps", str(out.with_suffix(""))) as profiled:
+    with profile.Capture(out.with_suffix("")) as capture:
         for step in range(N_GEN):
-            profiled.observe(torch.zeros(1, 1) + step)
+            capture.observe(torch.zeros(1, 1) + step)
             assert metal.said.count("captured") == (works and step >= profile.CAPTURED_STEPS.stop)
     assert Path.cwd() == before
-    assert metal.said == ["start interval,event", *(["capture", "captured"] if works else []), "stop"]
-    calls = {row["operator"]: row["calls"] for row in profiled.operators}
-    assert calls["aten::add"] == N_GEN
+    assert metal.said == (["capture", "captured"] if works else [])
     name_capture(out)
     assert out.with_suffix(".gputrace").is_dir() == works
     assert ("no Metal capture: Failed to start capture of it" in capsys.readouterr().err) != works
@@ -98,7 +109,40 @@ def test_no_capture_is_tried_where_metal_forbids_it(monkeypatch, tmp_path):
     metal = Metal()
     monkeypatch.setattr(metal, "is_metal_capture_enabled", lambda: False)
     monkeypatch.setattr(mps.torch.mps, "profiler", metal)
-    with profile.Profile("mps", str(tmp_path / "cell")) as profiled:
+    with profile.Capture(tmp_path / "cell") as capture:
         for _ in range(profile.CAPTURED_STEPS.stop + 1):
-            profiled.observe(torch.zeros(1, 1))
+            capture.observe(torch.zeros(1, 1))
     assert "capture" not in metal.said
+
+
+@pytest.mark.parametrize(
+    ("asked", "axes", "captured"),
+    [
+        (True, {"device": "mps", "instrument": "profile"}, True),
+        (False, {"device": "mps", "instrument": "profile"}, False),
+        (True, {"device": "mps", "instrument": "memory"}, False),
+        (True, {"device": "cuda", "instrument": "profile"}, False),
+    ],
+)
+def test_metal_captures_on_request_alone(asked, axes, captured, tmp_path):
+    """The variable that permits a capture changes how every request of the process runs."""
+    cell = {"model": "tiny", "n_gen": 8, "warmups": 0, "repeats": 1, "seed": 1, **axes}
+    limits = Limits(metal_capture=asked)
+    assert ("MTL_CAPTURE_ENABLED" in supervisor._variables(cell, TINY, "", limits)) == captured
+    task = supervisor.make_task(cell, TINY, plan_requests(cell), tmp_path / "cell.parquet", limits)
+    assert (task["capture"] is not None) == captured
+
+
+def test_a_capture_is_of_a_request_of_its_own(monkeypatch, tmp_path):
+    metal = Metal()
+    monkeypatch.setattr(mps.torch.mps, "profiler", metal)
+    cell = complete({"model": "tiny", "device": "cpu", "n_gen": 16, "instrument": "profile", "seed": 1})
+    model = {"architecture": TINY.architecture, "pretrained": None}
+    ran = []
+    opened = session.LocalSession(cell, model, str(tmp_path / "cell"))
+    monkeypatch.setattr(
+        opened, "run", lambda *args: ran.append(list(metal.said)) or session.LocalSession.run(opened, *args)
+    )
+    answer = opened.answer(16)
+    assert (len(ran), metal.said) == (2, ["capture", "captured"])
+    assert {row["operator"]: row["calls"] for row in answer["operators"]}["aten::argmax"] == 16

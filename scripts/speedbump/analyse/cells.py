@@ -39,7 +39,7 @@ def summarise_cells(requests: pl.DataFrame, records: Sequence[Mapping[str, Any]]
         .sort(*key[:3], "request")
         .group_by(key, maintain_order=True)
         .agg(
-            pl.col("series", *axes, "attention_ran").first(),
+            pl.col("series", *axes, "attention_ran", "own_swap_bytes").first(),
             disturbed=pl.col("why_disturbed").first(),
             outcome=trouble.first().fill_null("ok"),
             message=pl.col("message").filter(~finished).first(),

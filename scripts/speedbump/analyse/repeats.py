@@ -12,8 +12,11 @@ from speedbump.plan.location import code_folder
 from speedbump.plan.next_study import run_command
 from speedbump.tables import CELLS, FAULTS, read_table
 
-LASTING = ("ok", "unsupported", "beyond_memory")
-"""Outcomes that measuring again would not change."""
+LASTING = ("ok", "unsupported", "beyond_memory", "stopped")
+"""Outcomes that measuring again would not change: that a request was stopped at a limit, or by the memory guard, is its
+answer."""
+_NO_ROOM = "of disk free, the limit is"
+"""Words of a stop by the guard that says nothing of the cell, but that the disk was full."""
 
 
 PATIENCE_S = 600
@@ -29,7 +32,7 @@ def runs_to_repeat(folder: Path) -> list[str]:
 
 def repeats_of(cells: pl.DataFrame, faults: pl.DataFrame, study: Mapping[str, Any]) -> list[str]:
     """Run files of failed, unreadable and disturbed cells on the machine and stacks that measure now: what another
-    stack or machine measured cannot be measured again here. A stop at the request limit is an answer, and stays. A
+    stack or machine measured cannot be measured again here. A stop is an answer, and stays, unless the disk was full. A
     study of bundles alone has none.
 
     cells, faults: tables.CELLS and tables.FAULTS.  study: study.json.
@@ -37,10 +40,10 @@ def repeats_of(cells: pl.DataFrame, faults: pl.DataFrame, study: Mapping[str, An
     if not study["runs"]["planned"]:
         return []
     here = {stack: Path("results", "runs", study["machine"], stack) for stack in study["stacks"]}
-    limit = (pl.col("outcome") == "stopped") & pl.col("message").str.contains("request limit")
+    lasts = pl.col("outcome").is_in(LASTING) & ~pl.col("message").str.contains(_NO_ROOM, literal=True).fill_null(False)
     again = cells.filter(
         (pl.col("machine") == study["machine"]) & pl.col("stack").is_in(study["stacks"]),
-        ~(pl.col("outcome").is_in(LASTING) | limit.fill_null(False)) | pl.col("disturbed").is_not_null(),
+        ~lasts | pl.col("disturbed").is_not_null(),
     )
     unreadable = faults.filter(pl.col("cell").is_not_null())["file"]
     return list(

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from speedbump.analyse.own_swap import with_own_swap
 from speedbump.analyse.verification import FILE, ContradictionError, are_sound, check_rows, expect
 from speedbump.tables import (
     FAULTS,
@@ -19,6 +20,7 @@ from speedbump.tables import (
     TableError,
     check_table,
     late_values,
+    mark_inconsistent,
     read_metadata,
     read_table,
 )
@@ -55,18 +57,21 @@ def read_runs(files: Iterable[str | Path]) -> Runs:
     """Read run files, each named ``runs/<machine>/<stack>/<cell>.parquet``.
 
     A file's name, its place and the parameters inside must agree: without that check, a file that was
-    copied, renamed or written by other measuring code would pass for a measurement it is not.
+    copied, renamed or written by other measuring code would pass for a measurement it is not. What older measuring
+    code did not look for yet is looked for here: tokens that differ, and whose swap it was.
     """
     parts = [_nothing()]
     waiting = map(Path, files)
     while batch := list(islice(waiting, AT_ONCE)):
         parts += _read_many(batch)
+    requests = pl.concat(part.requests for part in parts)
+    records = [record for part in parts for record in part.records]
     return Runs(
-        requests=pl.concat(part.requests for part in parts),
+        requests=mark_inconsistent(with_own_swap(requests, records)),
         samples=pl.concat(part.samples for part in parts),
         profiles=pl.concat(part.profiles for part in parts),
         faults=pl.concat(part.faults for part in parts),
-        records=[record for part in parts for record in part.records],
+        records=records,
     )
 
 

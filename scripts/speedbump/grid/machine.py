@@ -4,11 +4,13 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from speedbump.grid.cells import slug
+from speedbump.grid.sysctl import read_text
 
 
 def find_machine() -> str:
@@ -57,7 +59,7 @@ def possible_devices() -> dict[str, bool]:
 def find_os() -> tuple[str, str]:
     """Name and major.minor version, such as ("macos", "14.8") or ("debian", "12")."""
     if platform.system() == "Darwin":
-        return "macos", ".".join(platform.mac_ver()[0].split(".")[:2])
+        return "macos", ".".join(find_os_version().split(".")[:2])
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -65,15 +67,38 @@ def find_os() -> tuple[str, str]:
     return release["ID"], ".".join(release.get("VERSION_ID", "rolling").split(".")[:2])
 
 
+def find_os_version() -> str:
+    """Of macOS, such as "26.1.0". To a program that was built for macOS 15 or older, macOS 26 calls itself 16, and to
+    one for 10.15 or older every macOS is 10.16 (python/cpython#135675); one machine would then have two stacks.
+    """
+    version = ""
+    for version in filter(None, _os_versions()):
+        if version.split(".")[0] not in ("10", "16"):
+            return version
+    return re.sub(r"^16\b", "26", version) or "unknown"
+
+
+def _os_versions() -> Iterator[str]:
+    """What macOS calls itself, the surest first."""
+    yield read_text("kern.osproductversion") or ""
+    yield _output("sw_vers", "-productVersion", SYSTEM_VERSION_COMPAT="0").strip()
+    yield platform.mac_ver()[0]
+
+
 def _short(name: str) -> str:
     """A maker's name without what every name has."""
     return re.sub(r"\((?:R|TM)\)|\bCPU\b|\bProcessor\b|@.*$|\b\d+-Core\b", " ", name)
 
 
-def _output(*command: str) -> str:
+def _output(*command: str, **variables: str) -> str:
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=20, check=True, env={**os.environ, "LC_ALL": "C"}
+            command,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+            env={**os.environ, "LC_ALL": "C", **variables},
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -74,6 +74,22 @@ def environment_of(python: str) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if python == sys.executable or key != "PYTHONPATH"}
 
 
+def not_passed_on() -> dict[str, str]:
+    """Variables of this process that no worker gets: ratios of MPS's allocator, which its own error message advises to
+    set, and people keep. They change when it purges, so only the axis ``watermark`` sets them.
+    """
+    return {name: value for name, value in sorted(os.environ.items()) if _WATERMARK_VARIABLE.fullmatch(name)}
+
+
+def left_out_in_words() -> list[str]:
+    """A line where there are such variables."""
+    names = [f"{name}={value}" for name, value in not_passed_on().items()]
+    return [f"{', '.join(names)} of your shell: not passed on; the axis watermark sets it"] if names else []
+
+
+_WATERMARK_VARIABLE = re.compile(r"PYTORCH_MPS_\w*WATERMARK\w*")
+
+
 def _search_path(python: str) -> list[str]:
     if python == sys.executable:
         return sys.path

@@ -47,9 +47,16 @@ class Protocol(_Strict):
 class Guard(_Strict):
     """The memory guard, in GiB: a request is stopped where the machine would begin to freeze."""
 
-    swap_growth_gb: float = Field(4.0, gt=0, description="growth of swap in use since the cell's start")
+    swap_growth_gb: float | None = Field(
+        None,
+        gt=0,
+        description="growth of swap in use since the cell's start; unset: an eighth of the memory, at most 4",
+    )
     free_memory_gb: float = Field(0.5, ge=0, description="memory that must stay available")
     free_disk_gb: float = Field(2.0, ge=0, description="disk that must stay free where the results go")
+    warning_s: float = Field(
+        120.0, gt=0, description="seconds of one request in which macOS may warn of memory pressure; critical: none"
+    )
 
 
 def _as_flag(value: Any) -> Any:
@@ -71,6 +78,7 @@ class Limits(_Strict):
     )
     allow_ballast: bool = Field(False, description="measure cells with ballast_gb: memory is really taken")
     allow_watermark: bool = Field(False, description="measure cells with a watermark: the allocator's limit is moved")
+    metal_capture: bool = Field(False, description="profile cells on MPS write a Metal capture too: gigabytes")
 
 
 class Refine(_Strict):

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-import psutil
-
 from speedbump.grid.axes import DEFAULTS
 from speedbump.grid.cells import complete
 from speedbump.grid.study import Limits
 from speedbump.measure.guard import GIB
 from speedbump.measure.plan import Planned
+from speedbump.measure.system import read_system
 
 Task = dict[str, Any]
 
@@ -32,7 +31,7 @@ def companions_of(cell: dict[str, Any], task: Task, plan: list[Planned]) -> Iter
 def why_no_room(cell: dict[str, Any], limits: Limits) -> str | None:
     """Why the cell's ballast is not even begun, with the numbers; None where it fits, or there is none."""
     wanted_gb = complete(cell)["ballast_gb"]
-    free_gb = psutil.virtual_memory().available / GIB
+    free_gb = read_system().available_bytes / GIB
     if wanted_gb and free_gb - wanted_gb < limits.guard.free_memory_gb:
         return (
             f"no room for a ballast of {wanted_gb} GiB: {free_gb:.1f} GiB of memory are free, "

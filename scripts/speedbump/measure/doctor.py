@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import psutil
 
 from speedbump.grid.machine import find_machine
 from speedbump.grid.models import load_model
 from speedbump.grid.stack import find_stack
 from speedbump.grid.study import Limits
+from speedbump.grid.sysctl import read_int
 from speedbump.measure.devices import probe_devices
 from speedbump.measure.memory import footprint_bytes
 from speedbump.measure.power import stay_awake
 from speedbump.measure.privacy import without_paths
 from speedbump.measure.supervisor import measure_cell
+from speedbump.measure.system import CRITICAL, NORMAL, WARNING, read_system
 from speedbump.tables import REQUESTS, read_metadata, read_table
 
 PASS, DIFFERS, UNKNOWN, ELSEWHERE = "pass", "differs", "can't tell", "only on macOS"
@@ -34,7 +35,7 @@ BLOCK_BYTES = 16 * MIB
 READS = 16
 CACHED_S = 1.0
 """For so long macOS answers ``host_statistics64`` with what it said before (XNU's osfmk/kern/host.c)."""
-LEVELS = {1: "normal", 2: "warning", 4: "critical"}
+LEVELS = {NORMAL: "normal", WARNING: "warning", CRITICAL: "critical"}
 """``kern.memorystatus_vm_pressure_level``: NOTE_MEMORYSTATUS_PRESSURE_* of XNU's <sys/event.h>."""
 WATERMARK = "PYTORCH_MPS_HIGH_WATERMARK_RATIO"
 MODEL = "distilgpt2"
@@ -62,12 +63,14 @@ class Cell:
 class Machine:
     """All that the checks ask of the machine, so that a test can stand in for it.
 
-    free_bytes: free memory, as the guard reads it.  ask: the output of a command, empty where it fails.
+    free_bytes: free memory, as the guard reads it.  level: how short of memory macOS says that it is, None where it
+    does not.  ask: the output of a command, empty where it fails.
     measure: one cell by its axes, with variables added to the environment.
     """
 
     is_mac: bool
     free_bytes: Callable[[], int]
+    level: Callable[[], int | None]
     ask: Callable[..., str]
     probe: Callable[[], dict[str, dict[str, Any]]]
     awake: Callable[[], AbstractContextManager[None]]
@@ -91,7 +94,8 @@ def this_machine(root: Path, folder: Path) -> Machine:
     is_mac = sys.platform == "darwin"
     return Machine(
         is_mac=is_mac,
-        free_bytes=_free_bytes if is_mac else lambda: int(psutil.virtual_memory().available),
+        free_bytes=lambda: read_system().available_bytes,
+        level=lambda: read_int("kern.memorystatus_vm_pressure_level"),
         ask=_ask,
         probe=probe_devices,
         awake=stay_awake,
@@ -128,10 +132,11 @@ def check_level(machine: Machine) -> Finding:
     """Whether macOS says how short of memory it is."""
     if not machine.is_mac:
         return Finding(ELSEWHERE)
-    text = machine.ask("sysctl", "-n", "kern.memorystatus_vm_pressure_level").strip()
-    level = LEVELS.get(int(text)) if text.isdigit() else None
-    figures = f"kern.memorystatus_vm_pressure_level is {text or 'not readable'}"
-    return Finding(PASS, f"{figures}, {level}") if level else Finding(DIFFERS, f"{figures}, expected 1, 2 or 4")
+    level = machine.level()
+    figures = f"kern.memorystatus_vm_pressure_level is {'not readable' if level is None else level}"
+    if level not in LEVELS:
+        return Finding(DIFFERS, f"{figures}, expected 1, 2 or 4")
+    return Finding(PASS, f"{figures}, {LEVELS[level]}")
 
 
 def check_watermarks(machine: Machine) -> Finding:
@@ -224,12 +229,6 @@ CHECKS: dict[str, Callable[[Machine], Finding]] = {
     "tokens equal": check_tokens,
     "one stopped cell": check_stop,
 }
-
-
-def _free_bytes() -> int:
-    """Free memory by sysctl, which macOS does not cache."""
-    pages, size = (int(_ask("sysctl", "-n", name)) for name in ("vm.page_free_count", "hw.pagesize"))
-    return pages * size
 
 
 def _measure(root: Path, out: Path, variables: dict[str, str], axes: dict[str, Any]) -> Cell:

@@ -4,8 +4,11 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 
 import psutil
+
+from speedbump.measure.system import read_system
 
 Counters = dict[str, int | None]
 """The memory columns of the tables, in bytes; None where this system has no such counter."""
@@ -13,14 +16,14 @@ Counters = dict[str, int | None]
 
 def read_memory(current_bytes: Callable[[], int | None], driver_bytes: Callable[[], int | None]) -> Counters:
     """All counters at once. The two arguments read the accelerator's."""
-    system = psutil.virtual_memory()
+    system = read_system()
     return {
         "torch_current_bytes": current_bytes(),
         "torch_driver_bytes": driver_bytes(),
         "rss_bytes": psutil.Process().memory_info().rss,
         "footprint_bytes": footprint_bytes(),
-        "system_used_bytes": system.total - system.available,
-        "swap_used_bytes": psutil.swap_memory().used,
+        "system_used_bytes": system.total_bytes - system.available_bytes,
+        "swap_used_bytes": system.swap_bytes,
     }
 
 
@@ -42,13 +45,19 @@ class _RusageInfoV0(ctypes.Structure):
     )
 
 
-def footprint_bytes() -> int | None:
-    """This process's physical footprint as macOS's Activity Monitor shows it; None elsewhere.
+def footprint_bytes(pid: int | None = None) -> int | None:
+    """The physical footprint of a process as macOS's Activity Monitor shows it; None elsewhere, or when it is gone.
 
-    Resident memory misses what the GPU holds. Source: ``proc_pid_rusage`` in <libproc.h>.
+    pid: of this user's processes; this one's unless given. Resident memory misses what the GPU holds, and what was
+    compressed or swapped out. Source: ``proc_pid_rusage`` in <libproc.h>.
     """
     if sys.platform != "darwin":
         return None
     info = _RusageInfoV0()
-    failed = ctypes.CDLL("/usr/lib/libproc.dylib").proc_pid_rusage(os.getpid(), 0, ctypes.byref(info))
+    failed = _libproc().proc_pid_rusage(pid or os.getpid(), 0, ctypes.byref(info))
     return None if failed else int(info.ri_phys_footprint)
+
+
+@cache
+def _libproc() -> ctypes.CDLL:
+    return ctypes.CDLL("/usr/lib/libproc.dylib")

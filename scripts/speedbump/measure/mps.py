@@ -46,7 +46,7 @@ def stop_signposts() -> None:
 
 
 def can_capture() -> bool:
-    """Whether Metal calls can be captured: since torch 2.5, and with MTL_CAPTURE_ENABLED=1 set."""
+    """Whether Metal calls can be captured: since torch 2.7, and with MTL_CAPTURE_ENABLED=1 set."""
     return bool(torch.mps.profiler.is_metal_capture_enabled())
 
 

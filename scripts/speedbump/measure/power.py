@@ -67,18 +67,26 @@ def wait_until_cool(
         time.sleep(min(5.0, patience_s / 10))
 
 
+def hold_off_sleep() -> "subprocess.Popen[bytes] | None":
+    """Keep macOS from sleeping as long as this process lives, however that ends; its display may go dark.
+
+    Returns the holder, or None on another system.
+    """
+    if sys.platform != "darwin" or not shutil.which("caffeinate"):
+        return None
+    return subprocess.Popen(["caffeinate", "-ims", "-w", str(os.getpid())])
+
+
 @contextmanager
 def stay_awake() -> Iterator[None]:
-    """Keep macOS from sleeping, with ``caffeinate``, which ends with this process however that ends."""
-    if sys.platform != "darwin" or not shutil.which("caffeinate"):
-        yield
-        return
-    holder = subprocess.Popen(["caffeinate", "-dimsu", "-w", str(os.getpid())])
+    """The same within the ``with``."""
+    holder = hold_off_sleep()
     try:
         yield
     finally:
-        holder.terminate()
-        holder.wait()
+        if holder:
+            holder.terminate()
+            holder.wait()
 
 
 def _source(plugged: bool) -> str:

@@ -7,16 +7,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
-
-from speedbump.grid.stack import environment_of
+from speedbump.grid.stack import environment_of, not_passed_on
 from speedbump.measure.privacy import without_paths
+from speedbump.measure.system import Memory, read_system
 from speedbump.measure.tree import descendants, kill
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -37,6 +36,7 @@ class Worker:
     output: IO[bytes]
     ended: bool = False
     _partial: bytes = b""
+    _printed_bytes: int = 0
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def __post_init__(self) -> None:
@@ -61,11 +61,22 @@ class Worker:
         kill(started)
         return code
 
+    def new_output(self) -> str:
+        """What was printed since the last call: whole lines, and once it has ended the rest."""
+        text = self._read_output(self._printed_bytes)
+        whole = text if self.ended else text[: text.rfind(b"\n") + 1]
+        self._printed_bytes += len(whole)
+        return whole.decode(errors="replace")
+
+    def _read_output(self, start: int) -> bytes:
+        """From a place on. The worker writes to the same open file, so a seek here would move where it writes."""
+        size = os.fstat(self.output.fileno()).st_size
+        return os.pread(self.output.fileno(), size - start, start) if size > start else b""
+
     def last_line(self) -> str:
         """The last line that the worker printed, paths cut out."""
-        self.output.seek(0, os.SEEK_END)
-        self.output.seek(max(0, self.output.tell() - 10_000))
-        lines = self.output.read().decode(errors="replace").split("\n")
+        size = os.fstat(self.output.fileno()).st_size
+        lines = self._read_output(max(0, size - 10_000)).decode(errors="replace").split("\n")
         return without_paths(next((line.strip() for line in reversed(lines) if line.strip()), ""))[:500]
 
 
@@ -79,13 +90,14 @@ def start_worker(
 ) -> Iterator[Worker]:
     """A worker with its task; ended, whatever happens, on leaving. Raises StartError.
 
-    descriptors: inherited by the worker (locks).  variables: added to its environment.
+    descriptors: inherited by the worker (locks).  variables: added to its environment, from which those of
+    ``grid.stack.not_passed_on`` are left out.
     log: file for what it printed, paths cut out; written when it has ended.
     It leads a session of its own, so that Ctrl-C reaches the supervisor alone and all it started can be ended.
     """
     reading, writing = os.pipe()
     environment = {
-        **environment_of(python),
+        **{name: value for name, value in environment_of(python).items() if name not in not_passed_on()},
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
         **(variables or {}),
@@ -121,11 +133,19 @@ def start_worker(
                 log.write_text(without_paths(output.read().decode(errors="replace")))
 
 
-def settle_memory(patience_s: float = 10.0, settled_bytes: int = 32 << 20, interval_s: float = 0.1) -> None:
-    """Return when the machine's memory in use no longer falls: the device's driver frees after the process is gone."""
-    used = psutil.virtual_memory().used
+def settle_memory(
+    patience_s: float = 10.0,
+    settled_bytes: int = 32 << 20,
+    interval_s: float = 0.1,
+    read: Callable[[], Memory] = read_system,
+) -> Memory:
+    """Return when the machine's memory in use no longer falls, or after ``patience_s``: the device's driver frees after
+    the process is gone. The memory then.
+    """
+    memory = read()
     for _ in range(int(patience_s / interval_s)):
         time.sleep(interval_s)
-        before, used = used, psutil.virtual_memory().used
-        if before - used < settled_bytes:
-            return
+        before, memory = memory, read()
+        if memory.available_bytes - before.available_bytes < settled_bytes:
+            break
+    return memory

@@ -1,4 +1,4 @@
-"""One request under a profiler: time by operator; on MPS signposts, and a Metal capture of a few steps."""
+"""A request under a profiler: time by operator, and on MPS signposts; and one whose Metal calls are captured."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ STEPS_AT_ONCE = 32
 """Steps whose events are kept at a time: those of a long request would fill the memory."""
 
 CAPTURED_STEPS = range(8, 12)
-"""Steps of a Metal capture, which is hundreds of megabytes large."""
+"""Steps of a Metal capture, which holds what they touch: all the model's weights."""
 
 
 class Profile:
@@ -24,14 +24,11 @@ class Profile:
     The profiler is stopped and started every ``STEPS_AT_ONCE`` steps, so a profiled request's times are not its own.
     """
 
-    def __init__(self, device: str, capture: str | None) -> None:
-        """capture: file that a Metal capture is wanted in, without its ending."""
+    def __init__(self, device: str) -> None:
         self._device = device
-        self._capture = capture if device == "mps" and mps.can_capture() else None
         self._activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * (device == "cuda")
         self._totals: dict[tuple[str, str], list[float]] = {}
         self._steps = 0
-        self._capturing = ExitStack()
 
     @property
     def operators(self) -> list[dict[str, Any]]:
@@ -55,7 +52,6 @@ class Profile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._capturing.close()
         self._fold()
         if self._device == "mps":
             mps.stop_signposts()
@@ -63,10 +59,6 @@ class Profile:
     def observe(self, token: torch.Tensor) -> None:
         """After each step. The token is read, as a host would that shows it."""
         token.tolist()
-        if self._capture and self._steps == CAPTURED_STEPS.start:
-            self._start_capture(Path(self._capture))
-        elif self._steps == CAPTURED_STEPS.stop:
-            self._capturing.close()
         self._steps += 1
         if self._steps % STEPS_AT_ONCE == 0:
             self._fold()
@@ -84,12 +76,40 @@ class Profile:
             for place, value in enumerate((event.count, event.self_cpu_time_total, event.self_device_time_total)):
                 total[place] += max(0, value)
 
-    def _start_capture(self, file: Path) -> None:
+
+class Capture:
+    """Captures the Metal calls of a few steps of what runs within its ``with``, if ``observe`` is called after each.
+
+    In a request of its own, since a capture holds the device up.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """file: that the capture is wanted in, without its ending."""
+        self._file = file
+        self._steps = 0
+        self._capturing = ExitStack()
+
+    def __enter__(self) -> "Capture":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._capturing.close()
+
+    def observe(self, token: torch.Tensor) -> None:
+        """After each step. The token is read, as a host would that shows it."""
+        token.tolist()
+        if self._steps == CAPTURED_STEPS.start and mps.can_capture():
+            self._begin()
+        elif self._steps == CAPTURED_STEPS.stop:
+            self._capturing.close()
+        self._steps += 1
+
+    def _begin(self) -> None:
         """PyTorch puts a number before the name, so it can only lie in the current folder."""
         before = Path.cwd()
         try:
-            os.chdir(file.parent)
-            self._capturing.enter_context(mps.capture(file.name))
+            os.chdir(self._file.parent)
+            self._capturing.enter_context(mps.capture(self._file.name))
         except RuntimeError as error:
             print(f"no Metal capture: {error}", file=sys.stderr)
         finally:

@@ -9,7 +9,7 @@ import polars as pl
 
 from speedbump.grid.cells import axes_of, cell_id, series_id
 from speedbump.measure.plan import Planned
-from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, Table
+from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, Table, mark_inconsistent
 
 Row = dict[str, Any]
 
@@ -25,8 +25,11 @@ class Ending:
 
 @dataclass
 class Record:
-    """All that one worker reported. sentinels: seconds by column of the requests table.  waited_s: how long it waited
-    for a quiet machine.
+    """All that one worker reported. sentinels: seconds by column of the requests table.
+
+    waited_s: how long it waited for a quiet machine.
+    faulted: requests that were answered, and that the ending spoils: the device had failed, and torch did not say so.
+    locked: of a ballast, whether it is locked in memory; not_locked: why it is not.
     """
 
     stack: dict[str, Any] = field(default_factory=dict)
@@ -37,6 +40,9 @@ class Record:
     waited_s: float = 0.0
     done: bool = False
     ending: Ending | None = None
+    faulted: set[int] = field(default_factory=set)
+    locked: bool | None = None
+    not_locked: str | None = None
 
     def take(self, event: dict[str, Any]) -> None:
         """Note one of the worker's events."""
@@ -56,12 +62,20 @@ class Record:
                 self.answers[event["request"]] = event
             case "failed":
                 self.ending = Ending(event["status"], event["message"])
+            case "locked":
+                self.locked, self.not_locked = event["locked"], event["why"]
             case "done":
                 self.done = True
 
 
 def request_table(
-    cell: dict[str, Any], machine: str, stack: str, plan: Sequence[Planned], record: Record, disturbed: list[str]
+    cell: dict[str, Any],
+    machine: str,
+    stack: str,
+    plan: Sequence[Planned],
+    record: Record,
+    disturbed: list[str],
+    own_swap_bytes: int | None = None,
 ) -> pl.DataFrame:
     """One row a request, those that were not run included; a probe that had seen enough leaves its rest out."""
     shared = {
@@ -74,6 +88,7 @@ def request_table(
         "attention_ran": record.attention_ran,
         **record.sentinels,
         "disturbed": "; ".join(disturbed) or None,
+        "own_swap_bytes": own_swap_bytes,
     }
     blank = dict.fromkeys(REQUESTS.schema)
     rows = []
@@ -82,7 +97,7 @@ def request_table(
             rows.append(
                 {**blank, **shared, "n_gen": planned.n_gen, "request": planned.request, "phase": planned.phase, **part}
             )
-    return pl.DataFrame(rows, schema=REQUESTS.schema)
+    return mark_inconsistent(pl.DataFrame(rows, schema=REQUESTS.schema))
 
 
 def sample_table(
@@ -128,19 +143,25 @@ def _outcomes(plan: Sequence[Planned], record: Record) -> list[Row | None]:
     ending = record.ending
     for planned in plan:
         answer = record.answers.get(planned.request)
+        started_at = record.started.get(planned.request)
         if answer is not None:
             previous = record.answers.get(planned.request - 1)
-            outcomes.append(_answered(planned, answer, previous))
-        elif ending is None:
+            outcomes.append(_answered(planned, answer, previous) | _spoilt(planned, record))
+        elif ending is None or record.ending is None:
             outcomes.append(None)
         else:
-            outcomes.append(_ended(ending, record.started.get(planned.request)))
-            ending = (
-                Ending("not_run", f"not started: an earlier request was {record.ending.status}")
-                if record.ending
-                else None
-            )
+            after = Ending("not_run", f"not started: an earlier request was {record.ending.status}")
+            was_before = record.faulted and started_at is None
+            outcomes.append(_ended(after if was_before else ending, started_at))
+            ending = after
     return outcomes
+
+
+def _spoilt(planned: Planned, record: Record) -> Row:
+    """What the ending makes of a request that was answered."""
+    if record.ending is None or planned.request not in record.faulted:
+        return {}
+    return {"status": record.ending.status, "message": record.ending.message}
 
 
 def _answered(planned: Planned, answer: dict[str, Any], previous: dict[str, Any] | None) -> Row:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ class ServedSession:
         """Start the server and wait until it is ready. Raises FaultError when it does not start."""
         self._port = port or _free_port()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
+        self._passed_on_bytes = 0
         self._server = subprocess.Popen(
             [sys.executable, str(SERVER), str(self._port), json.dumps({"cell": cell, "model": model})],
             stdin=subprocess.DEVNULL,
@@ -51,9 +53,11 @@ class ServedSession:
         start_s = perf_counter()
         inside = self._ask(ask="run", n_gen=n_gen)
         e2e_s = perf_counter() - start_s
+        inspected = self._ask(ask="inspect")
+        self._pass_on_output()
         return {
             **inside,
-            **self._ask(ask="inspect"),
+            **inspected,
             "start_s": start_s,
             "end_s": start_s + e2e_s,
             "ttft_s": e2e_s - (inside["e2e_s"] - inside["ttft_s"]),
@@ -102,9 +106,17 @@ class ServedSession:
         connection.request(method, path, body, {"Content-Type": "application/json"})
         return connection.getresponse()
 
+    def _pass_on_output(self) -> None:
+        """What the server printed becomes the worker's: the supervisor looks there for what Metal says of a fault."""
+        size = os.fstat(self._output.fileno()).st_size
+        new = os.pread(self._output.fileno(), size - self._passed_on_bytes, self._passed_on_bytes)
+        self._passed_on_bytes += len(new)
+        os.write(sys.stderr.fileno(), new)
+
     def _last_line(self) -> str:
-        self._output.seek(0)
-        lines = [line.strip() for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+        size = os.fstat(self._output.fileno()).st_size
+        text = os.pread(self._output.fileno(), size, 0).decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1] if lines else "it said nothing"
 
 

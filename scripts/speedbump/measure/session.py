@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +16,7 @@ from speedbump.measure.generation import generate, prepare_generate
 from speedbump.measure.instrument import Instrument, prepare_instrument
 from speedbump.measure.memory import Counters, read_memory
 from speedbump.measure.network import build_pretrained, build_random
-from speedbump.measure.profile import Profile
+from speedbump.measure.profile import Capture, Profile
 from speedbump.measure.prompt import make_prompt
 from speedbump.measure.sentinel import time_sentinels
 
@@ -78,14 +79,20 @@ class LocalSession:
         return read_memory(self.accelerator.current_bytes, self.accelerator.driver_bytes)
 
     def answer(self, n_gen: int, phase: str = "measured") -> Answer:
-        """One request: what was timed, and what was looked at afterwards. Of a profile, warm-ups run free."""
+        """One request: what was timed, and what was looked at afterwards. Of a profile, warm-ups run free, and a Metal
+        capture is of a further request, of which nothing else is kept.
+        """
         if self.cell["instrument"] != "profile":
             return {**self.run(n_gen), **self.inspect()}
         if phase == "warmup":
             return {**self.run(n_gen, Instrument(lambda token: None)), **self.inspect()}
-        with Profile(self.cell["device"], self._capture) as profile:
+        with Profile(self.cell["device"]) as profile:
             ran = self.run(n_gen, Instrument(profile.observe))
-        return {**ran, **self.inspect(), "operators": profile.operators}
+        answer = {**ran, **self.inspect(), "operators": profile.operators}
+        if self._capture:
+            with Capture(Path(self._capture)) as capture:
+                self.run(n_gen, Instrument(capture.observe))
+        return answer
 
     @torch.inference_mode()
     def run(self, n_gen: int, instrument: Instrument | None = None) -> Answer:

@@ -10,7 +10,7 @@ import transformers
 
 from speedbump.measure.accelerator import open_accelerator
 
-_PREFIXES = ("PYTORCH_", "TORCH_", "MPS_", "CUDA_", "OMP_", "MKL_", "KMP_", "ATEN_", "METAL_")
+_PREFIXES = ("PYTORCH_", "TORCH_", "MPS_", "MPSGRAPH_", "CUDA_", "OMP_", "MKL_", "KMP_", "ATEN_", "METAL_", "MTL_")
 
 
 def describe_stack(device: str) -> dict[str, Any]:

@@ -8,14 +8,18 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from speedbump.grid.cells import canonical, complete, takes_all
 from speedbump.grid.models import Model
 from speedbump.grid.protocol import PROTOCOL
+from speedbump.grid.stack import not_passed_on
 from speedbump.grid.study import Limits
+from speedbump.grid.swap import Demand, own_swap_bytes
 from speedbump.measure.best import SENTINELS, find_best
 from speedbump.measure.companions import companions_of, not_asked_for, watermark_variables, why_no_room
 from speedbump.measure.environment import (
@@ -29,9 +33,11 @@ from speedbump.measure.environment import (
     read_state,
     with_cpu_of,
 )
-from speedbump.measure.guard import breach_of, swap_used_bytes
+from speedbump.measure.failure import gpu_fault
+from speedbump.measure.guard import Watch
 from speedbump.measure.left import why_left
 from speedbump.measure.lock import Held, Slot, find_slots, hold_device
+from speedbump.measure.need import Need
 from speedbump.measure.parents import are_alive, find_parents
 from speedbump.measure.place import check_versions
 from speedbump.measure.plan import Planned, plan_requests
@@ -40,6 +46,7 @@ from speedbump.measure.privacy import without_paths
 from speedbump.measure.process import StartError, Worker, settle_memory, start_worker
 from speedbump.measure.progress import Progress
 from speedbump.measure.rows import Ending, Record, profile_table, request_table, sample_table
+from speedbump.measure.system import Memory, read_system
 from speedbump.tables import MEMORY_SAMPLES, PROFILES, REQUESTS, write_table
 
 NO_PATIENCE: dict[str, Any] = {"seconds": 0}
@@ -49,8 +56,14 @@ WAIT_S = 2.0
 """Between two looks at a busy machine, which the looks themselves would keep busy."""
 REPORTED = ("device_s", "host_s")
 """What the worker calls the times of SENTINELS."""
-POLL_S = 0.2
-"""How often the supervisor looks at clocks and memory while the worker measures."""
+POLL_S = 0.05 if sys.platform == "darwin" else 0.2
+"""How often the supervisor looks at clocks and memory while the worker measures. macOS answers within microseconds; a
+look at Linux' files took 0.6 ms of a core, which at 20 a second would be 1 % of it.
+"""
+LATE_S = 1.0
+"""What Metal prints of a failed command may come so much later than the answer of the request that it was for."""
+REASON_S = 0.1
+"""Within which the lines follow that say why it failed."""
 
 
 class RefusedError(Exception):
@@ -58,18 +71,12 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True)
-class Since:
-    """When a cell began, by the monotonic clock, and the swap then in use on the whole machine."""
-
-    start_s: float
-    swap_bytes: int
-
-
-@dataclass(frozen=True)
 class Run:
     """A worker's record, the devices it held, the machine before and after it, and the last line it printed.
 
     before: of a worker that waited for a quiet machine, at the end of that.
+    demand: of all processes of the cell.  waited_swap_bytes: by how much swap had grown when that wait was over.
+    ballast_locked: whether its ballast is held in memory; None without one.
     """
 
     record: Record
@@ -77,6 +84,21 @@ class Run:
     before: State
     after: State
     last_line: str
+    demand: Demand
+    waited_swap_bytes: int
+    ballast_locked: bool | None
+
+
+@dataclass
+class Cell:
+    """A cell that is being measured: what is watched over all its processes, and when it began (monotonic clock)."""
+
+    parameters: dict[str, Any]
+    limits: Limits
+    guard: Watch
+    need: Need
+    is_wanted: Callable[[], bool]
+    start_s: float = field(default_factory=time.monotonic)
 
 
 def measure_cell(
@@ -111,11 +133,18 @@ def measure_cell(
         "protocol": PROTOCOL,
         "machine": machine,
         "stack": stack,
-        "environment": {**describe_machine(), **describe_state(run.before), **record.stack},
+        "environment": {
+            **describe_machine(),
+            **describe_state(run.before),
+            **record.stack,
+            "variables_not_passed_on": {name: without_paths(value) for name, value in not_passed_on().items()},
+            "ballast_locked": run.ballast_locked,
+        },
         "environment_after": describe_state(run.after),
         "held": run.held,
         "speedbump_commit": git_commit(),
         "limits": limits.model_dump(),
+        "demand": asdict(run.demand),
         "served": [answer.get("inside_e2e_s") for answer in record.answers.values()],
         "wall_s": max(time.monotonic() - begun_s - record.waited_s, 0.0),
         "waited_s": record.waited_s,
@@ -131,11 +160,14 @@ def measure_cell(
             operators = profile_table(cell, machine, stack, plan, record)
             write_table(operators, PROFILES, out.with_suffix(".profile.parquet"), text)
             name_capture(out)
-    disturbed = find_disturbances(run.before, run.after, record.sentinels) if record.started else []
-    if record.ending and len(record.answers) == len(plan):
+    disturbed = []
+    if record.started:
+        disturbed = find_disturbances(run.before, run.after, record.sentinels, run.demand, run.waited_swap_bytes)
+    if record.ending and len(record.answers) == len(plan) and not record.faulted:
         disturbed.append(f"after the last request: {record.ending.message}")
-    write_table(request_table(cell, machine, stack, plan, record, disturbed), REQUESTS, out, text)
-    outcome = f"{record.ending.status}: {record.ending.message}" if record.ending else "ok"
+    rows = request_table(cell, machine, stack, plan, record, disturbed, own_swap_bytes(run.demand))
+    write_table(rows, REQUESTS, out, text)
+    outcome = f"{record.ending.status}: {record.ending.message}" if record.ending else _outcome(rows)
     progress.finish(outcome)
     if record.ending and run.last_line:
         progress.say(f"  the worker's last words: {run.last_line}")
@@ -162,49 +194,75 @@ def run_worker(
         return are_alive(parents)
 
     with ExitStack() as held_open:
+        held_open.enter_context(stay_awake())
         slots = find_slots()
         device = "cpu" if takes_all(cell) else cell["device"]
         held = held_open.enter_context(hold_device(device, slots, is_wanted, progress.say))
         wait_until_cool(progress.say)
-        held_open.enter_context(stay_awake())
         gpu = held.slots[0].visible if cell["device"] == "cuda" else ""
         before = quiet = read_state(gpu)
-        variables = _variables(cell, model, gpu)
-        task = make_task(cell, model, plan, out)
-        record, last_line = Record(), ""
+        variables = _variables(cell, model, gpu, limits)
+        task = make_task(cell, model, plan, out, limits)
+        record, last_line, ballast_locked = Record(), "", None
         if shortage := why_no_room(cell, limits):
             record.ending = Ending("out_of_memory", shortage)
         elif left := why_left(cell, out):
             record.ending = Ending("beyond_memory", left)
-        since = Since(time.monotonic(), swap_used_bytes())
+        memory = read_system()
+        need = Need(unified=cell["device"] == "mps")
+        watched = Cell(cell, limits, Watch(limits.guard, memory, out.parent, read_system), need, is_wanted)
         try:
             with ExitStack() as beside:
                 companions: dict[str, Worker] = {}
                 for name, its_task in companions_of(cell, task, plan):
                     if record.ending is None:
                         companion = beside.enter_context(start_worker(python, its_task, held.descriptors, variables))
-                        ready = watch(companion, cell, limits, out.parent, is_wanted, lambda _: None, companions, since)
+                        ready = watch(companion, watched, lambda _: None, companions)
                         record.ending = _of_companion(name, ready.ending, companions)
                         companions[name] = companion
+                        if name == "ballast" and ready.ending is None:
+                            ballast_locked = ready.locked
+                            if why := ready.not_locked:
+                                progress.say(f"the ballast is not locked in memory and may be swapped out: {why}")
                 if record.ending is None:
                     own = task | {"patience": patience_of(cell, limits, out.parent)}
                     with start_worker(python, own, held.descriptors, variables, log) as worker:
+                        own_on_gpu: int | None = None
 
                         def note_wait(waited_s: float, slowed: float, pid: int = worker.process.pid) -> None:
-                            nonlocal quiet
+                            nonlocal quiet, own_on_gpu
                             progress.show_wait(waited_s, slowed)
-                            quiet = with_cpu_of(read_state(gpu), pid)
+                            now = with_cpu_of(read_state(gpu), pid)
+                            if own_on_gpu is None:
+                                own_on_gpu = max(0, now.others_on_gpu - before.others_on_gpu)
+                            quiet = replace(now, others_on_gpu=max(0, now.others_on_gpu - own_on_gpu))
 
-                        record = watch(
-                            worker, cell, limits, out.parent, is_wanted, progress.show_request, companions, since,
-                            note_wait,
-                        )  # fmt: skip
+                        record = watch(worker, watched, progress.show_request, companions, note_wait)
                         last_line = worker.last_line()
         except StartError as error:
             raise RefusedError(str(error)) from error
-        after = read_state(gpu)
-        settle_memory()
-    return Run(record, describe_hold(held, slots, before, after), quiet, after, last_line)
+        after = read_state(gpu, quiet.others_on_gpu)
+        demand = describe_demand(memory, settle_memory(), watched)
+    waited_swap_bytes = max(0, quiet.swap_bytes - before.swap_bytes)
+    hold = describe_hold(held, slots, before, after)
+    return Run(record, hold, quiet, after, last_line, demand, waited_swap_bytes, ballast_locked)
+
+
+def describe_demand(before: Memory, after: Memory, cell: Cell) -> Demand:
+    """What the cell's processes asked of the memory, and by how much what others hold of it and of swap has grown.
+
+    before, after: the machine's memory when none of them was there.
+    """
+    held_before, held_after = (
+        memory.total_bytes - memory.available_bytes + memory.swap_bytes for memory in (before, after)
+    )
+    return Demand(
+        total_bytes=before.total_bytes,
+        available_before_bytes=before.available_bytes,
+        needed_bytes=cell.need.peak_bytes,
+        swapped_bytes=max(cell.guard.swap_peak_bytes, after.swap_bytes - before.swap_bytes),
+        others_grew_bytes=held_after - held_before,
+    )
 
 
 def describe_hold(held: Held, slots: list[Slot], before: State, after: State) -> dict[str, Any]:
@@ -222,8 +280,8 @@ def describe_hold(held: Held, slots: list[Slot], before: State, after: State) ->
     }
 
 
-def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path) -> dict[str, Any]:
-    """What the worker is told. ``out``: the cell's file, beside which a Metal capture goes."""
+def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path, limits: Limits) -> dict[str, Any]:
+    """What the worker is told. ``out``: the cell's file, beside which a Metal capture goes if the limits allow one."""
     return {
         "kind": "cell",
         "cell": complete(cell),
@@ -235,7 +293,7 @@ def make_task(cell: dict[str, Any], model: Model, plan: list[Planned], out: Path
         "probe": cell.get("probe"),
         "stays": False,
         "patience": NO_PATIENCE,
-        "capture": str(out.resolve().with_suffix("")),
+        "capture": str(out.resolve().with_suffix("")) if captures(cell, limits) else None,
     }
 
 
@@ -263,48 +321,62 @@ def name_capture(out: Path) -> None:
         found.replace(out.with_suffix(".gputrace"))
 
 
+def captures(cell: dict[str, Any], limits: Limits) -> bool:
+    """Whether the cell writes a Metal capture. The variable that permits one makes every operation of the process a
+    command buffer of its own, in warm-ups too (MPSStream.mm), so it is never set unasked.
+    """
+    return limits.metal_capture and cell["device"] == "mps" and complete(cell)["instrument"] == "profile"
+
+
 def watch(
     worker: Worker,
-    cell: dict[str, Any],
-    limits: Limits,
-    folder: Path,
-    is_wanted: Callable[[], bool],
+    cell: Cell,
     show_request: Callable[[int], None],
     companions: Mapping[str, Worker],
-    since: Since,
     show_wait: Callable[[float, float], None] = lambda waited_s, slowed: None,
 ) -> Record:
-    """Listen to the worker until it is done or dead, and kill it where a limit is passed.
+    """Listen to the worker until it is done or dead, and kill it where a limit is passed or its device failed.
 
-    folder: where the results go, whose disk the guard watches.  is_wanted: whether the caller still lives.
     companions: processes without which the cell is not what it says, by what they are called.
-    since: of the cell, before the first of its processes: its limits are over all of them, the wait for a quiet machine
-    apart.  show_wait: told of that, in seconds and in how many times its best a sentinel took.
+    show_wait: told of the wait for a quiet machine, which no limit counts: its seconds, and how many times its best a
+    sentinel took.
     """
     record = Record()
-    stops_s = (cell.get("request_limit_s"), (cell.get("probe") or {}).get("stop_at_s"))
+    limits = cell.limits
+    stops_s = (cell.parameters.get("request_limit_s"), (cell.parameters.get("probe") or {}).get("stop_at_s"))
     request_limit_s = min((stop_s for stop_s in stops_s if stop_s is not None), default=float("inf"))
     request_start_s = time.monotonic()
+    answered_s: dict[int, float] = {}
     in_flight = False
+    cell.need.follow(worker.process.pid)
     while not worker.ended and not record.done and record.ending is None:
         for event in worker.read_events(POLL_S):
             record.take(event)
-            if event["event"] == "request_started":
+            if event["event"] == "ready":
+                cell.need.follow(worker.process.pid)
+            elif event["event"] == "request_started":
                 in_flight, request_start_s = True, time.monotonic()
                 show_request(event["request"])
             elif event["event"] == "request":
                 in_flight = False
+                answered_s[event["request"]] = time.monotonic()
+                cell.guard.calm()
+                cell.need.take(event)
             elif event["event"] == "waiting":
+                cell.guard.calm()
                 show_wait(event["waited_s"], event["slowed"])
         now_s = time.monotonic()
         elapsed_s = now_s - request_start_s if in_flight else None
-        if not is_wanted():
+        cell.need.look()
+        if not cell.is_wanted():
             raise RefusedError("the process that asked for this cell is gone")
-        if elapsed_s is not None and elapsed_s > request_limit_s:
+        if fault := find_fault(worker):
+            spoil(record, fault, answered_s)
+        elif elapsed_s is not None and elapsed_s > request_limit_s:
             record.ending = Ending("stopped", f"stopped by the request limit of {request_limit_s:g} s", elapsed_s)
-        elif now_s - since.start_s - record.waited_s > limits.cell_limit_s:
+        elif now_s - cell.start_s - record.waited_s > limits.cell_limit_s:
             record.ending = Ending("timed_out", f"the cell's limit of {limits.cell_limit_s:g} s passed")
-        elif not record.done and (breach := breach_of(limits.guard, since.swap_bytes, folder)):
+        elif not record.done and (breach := cell.guard.breach()):
             record.ending = Ending("stopped", f"stopped by the memory guard: {breach}", elapsed_s)
         elif not record.done and (ended := [name for name, other in companions.items() if _has_ended(other)]):
             record.ending = Ending("killed", f"the {ended[0]} ended while the cell was measured")
@@ -313,6 +385,32 @@ def watch(
     if record.ending:
         record.ending = replace(record.ending, message=without_paths(record.ending.message))
     return record
+
+
+def find_fault(worker: Worker) -> Ending | None:
+    """The device's failure, where the worker printed one since the last look."""
+    printed = worker.new_output()
+    if gpu_fault(printed) is None:
+        return None
+    time.sleep(REASON_S)
+    fault = gpu_fault(printed + worker.new_output())
+    return Ending(*fault) if fault else None
+
+
+def spoil(record: Record, fault: Ending, answered_s: Mapping[int, float]) -> None:
+    """End the cell with the device's failure, and with it the request before, where that ended only just now.
+
+    answered_s: when each request was.  What a device gives after a fault is no measurement, so nothing follows.
+    """
+    record.ending = fault
+    now_s = time.monotonic()
+    record.faulted = {request for request, at_s in answered_s.items() if now_s - at_s <= LATE_S + REASON_S}
+
+
+def _outcome(rows: pl.DataFrame) -> str:
+    """Of a cell that came to its end: ok, or what is wrong with its first request that is not."""
+    wrong = rows.filter(pl.col("status") != "ok").select("status", "message")
+    return ": ".join(wrong.row(0)) if wrong.height else "ok"
 
 
 def _has_ended(companion: Worker) -> bool:
@@ -337,7 +435,7 @@ def _death(worker: Worker) -> Ending:
     return Ending("failed", f"the worker ended with code {code}: {worker.last_line()}")
 
 
-def _variables(cell: dict[str, Any], model: Model, gpu: str) -> dict[str, str]:
+def _variables(cell: dict[str, Any], model: Model, gpu: str, limits: Limits) -> dict[str, str]:
     variables = {}
     if gpu:
         variables["CUDA_VISIBLE_DEVICES"] = gpu
@@ -345,7 +443,7 @@ def _variables(cell: dict[str, Any], model: Model, gpu: str) -> dict[str, str]:
     if not from_hub:
         variables["HF_HUB_OFFLINE"] = "1"
     variables |= watermark_variables(complete(cell)["watermark"])
-    if cell["device"] == "mps" and complete(cell)["instrument"] == "profile":
+    if captures(cell, limits):
         variables["MTL_CAPTURE_ENABLED"] = "1"
     return variables
 

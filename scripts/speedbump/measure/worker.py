@@ -46,7 +46,7 @@ def main() -> None:
         if task["kind"] == "probe":
             probe(report, task["devices"])
         elif task["kind"] == "ballast":
-            hold(task["bytes"], lambda: report("done"))
+            hold(task["bytes"], lambda why: report_held(report, why))
         else:
             measure(task, report)
     except BaseException as error:
@@ -56,6 +56,12 @@ def main() -> None:
         os._exit(1)
     # Interpreter and driver take their time to unwind, and what they free is freed anyway.
     os._exit(0)
+
+
+def report_held(report: Report, why_not_locked: str | None) -> None:
+    """Of a ballast."""
+    report("locked", locked=why_not_locked is None, why=why_not_locked)
+    report("done")
 
 
 def measure(task: dict[str, Any], report: Report) -> None:

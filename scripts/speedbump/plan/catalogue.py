@@ -13,6 +13,7 @@ from speedbump.grid.cells import Cell, canonical, cell_id, takes_all
 from speedbump.grid.environments import Definition, Made, read_made, usable
 from speedbump.grid.expansion import expand_study
 from speedbump.grid.room import SINCE, leave_out, turn_in
+from speedbump.grid.stack import left_out_in_words
 from speedbump.grid.study import StudyError, namesakes
 from speedbump.plan.project import Project
 from speedbump.plan.refinement_plan import read_plan, read_start, runs_of_other_stacks
@@ -284,7 +285,8 @@ class Catalogue:
         if project.call.partial:
             return []
         same = namesakes(project.study.study, project.file)
-        lines = [
+        lines = left_out_in_words()
+        lines += [
             f"{file} is study {project.study.study!r}, too, and replaces this one's report; rename one" for file in same
         ]
         lines += [*around_in_words(project.centre), *project.grid.notices]

@@ -7,6 +7,7 @@ from itertools import groupby
 
 import polars as pl
 
+from speedbump.grid.swap import NOTICED_BYTES
 from speedbump.report.curves import Curve
 from speedbump.report.study import Study
 from speedbump.report.words import lengths, listing, plural, prose
@@ -15,13 +16,15 @@ from speedbump.tables import STATUSES
 GRID_LENGTHS = 12
 """More lengths than these do not fit side by side; they are listed by stretches instead."""
 MOST_REASONS = 200
+OWN_SWAP = "needed more memory than was free: its own processes made the machine swap"
 
 
 @dataclass(frozen=True)
 class Coverage:
     """finding: the title.  lengths and grid: a word a curve and length, when few.  stretches: otherwise.
 
-    reasons: (curve, lengths, what, message) of runs that are not ok, or disturbed.  faults: (file, problem, message).
+    reasons: (curve, lengths, what, message) of runs that are not ok, disturbed, or swapped.
+    faults: (file, problem, message).
     """
 
     finding: str
@@ -89,10 +92,11 @@ def _reasons(study: Study) -> list[tuple[str, str, str, str]]:
     names = {curve.series: curve.name for curve in study.curves}
     found: dict[tuple[str, str, str], list[int]] = {}
     cells = study.cells.sort("series", "n_gen", "process")
-    columns = ("series", "n_gen", "outcome", "message", "disturbed")
-    for series, n_gen, outcome, message, disturbed in cells.select(columns).iter_rows():
+    columns = ("series", "n_gen", "outcome", "message", "disturbed", "own_swap_bytes")
+    for series, n_gen, outcome, message, disturbed, own_swap in cells.select(columns).iter_rows():
         what = [(prose(STATUSES.get(outcome, outcome)), message or "")] if outcome != "ok" else []
         what += [("disturbed, but kept", disturbed)] if disturbed else []
+        what += [(OWN_SWAP, "a result of this length, no disturbance")] if (own_swap or 0) > NOTICED_BYTES else []
         for reason in what:
             inside = found.setdefault((series, *reason), [])
             inside += [n_gen] if n_gen is not None else []

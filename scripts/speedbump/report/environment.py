@@ -11,8 +11,10 @@ from speedbump.report.study import Study
 from speedbump.report.words import duration, listing, plural, shortened
 
 TITLES = {
+    "model": "Model",
     "chip": "Chip",
     "cores": "Processor cores",
+    "gpu_cores": "GPU cores",
     "ram_bytes": "Memory",
     "memory_bytes": "Memory",
     "os": "System",
@@ -21,6 +23,9 @@ TITLES = {
     "torch": "PyTorch",
     "transformers": "Transformers",
     "power_source": "Power",
+    "gpu_wired_limit_mb": "GPU wired limit",
+    "variables_not_passed_on": "Variables kept from torch",
+    "ballast_locked": "Ballast locked in memory",
     "warmups": "Warm-ups",
 }
 
@@ -65,7 +70,9 @@ def environment_tables(study: Study) -> list[tuple[str, Pairs]]:
     return [
         (
             f"{entry['machine']}, {entry['stack'].replace('_', ', ')}",
-            _pairs(entry["environment"]) + company(study.cells.filter(machine=entry["machine"], stack=entry["stack"])),
+            _pairs(entry["environment"])
+            + _warnings(entry)
+            + company(study.cells.filter(machine=entry["machine"], stack=entry["stack"])),
         )
         for entry in study.environments
     ]
@@ -92,6 +99,20 @@ def _machine(study: Study, machine: str) -> str:
     return machine
 
 
+def _warnings(entry: dict[str, Any]) -> Pairs:
+    """What makes the runs of one curve unlike one another, or a ballast less than it says."""
+    values = {
+        name: " or ".join(sorted("unset" if value is None else str(value) for value in found))
+        for name, found in (entry.get("mixed") or {}).items()
+    }
+    pairs = (
+        [("Differs within a curve", listing(f"{name} ({found})" for name, found in values.items()))] if values else []
+    )
+    if False in (entry.get("varied") or {}).get("ballast_locked", []):
+        pairs.append(("Ballast locked in memory", "not in every run"))
+    return pairs
+
+
 def _title(key: str) -> str:
     """A key as a heading, its unit left to the value."""
     return TITLES.get(key) or key.removesuffix("_s").removesuffix("_bytes").replace("_", " ").capitalize()
@@ -104,6 +125,8 @@ def _pairs(environment: dict[str, Any]) -> Pairs:
 
 
 def _value(key: str, value: Any) -> str:
+    if key == "gpu_wired_limit_mb":
+        return f"{value} MB, set by the user" if value else "the system’s own"
     if key.endswith("_bytes"):
         return f"{value / 2**30:.3g} GiB"
     if key.endswith("_s") and isinstance(value, int | float):
