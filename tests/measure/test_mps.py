@@ -135,7 +135,13 @@ def run_worker(monkeypatch, device):
     monkeypatch.setattr(worker, "open_session", lambda task: open_session(monkeypatch, device))
     plan = plan_requests(CELL)
     record = Record()
-    task = {"cell": CELL, "probe": None, "stays": False, "requests": [vars(planned) for planned in plan]}
+    task = {
+        "cell": CELL,
+        "probe": None,
+        "stays": False,
+        "patience": {"seconds": 0},
+        "requests": [vars(planned) for planned in plan],
+    }
 
     def report(event, **content):
         record.take(json.loads(json.dumps({"event": event, **content})))

@@ -138,7 +138,8 @@ def test_what_quiet_is_comes_from_the_runs_beside_it(tmp_path):
 def test_a_predecessor_does_not_wait(tmp_path):
     cell = {**CELL, "predecessor": "running"}
     plan = plan_requests(cell)
-    ((_, task),) = companions_of(cell, supervisor.make_task(cell, MODEL, plan, tmp_path / "x.parquet"), plan)
+    task = supervisor.make_task(cell, MODEL, plan, tmp_path / "x.parquet", Limits())
+    ((_, task),) = companions_of(cell, task, plan)
     assert task["patience"] == {"seconds": 0}
 
 

@@ -83,7 +83,7 @@ def test_the_guard_counts_what_all_processes_of_a_cell_swap_out(measure, monkeyp
     begin = f"with open({str(started)!r}, 'a') as file:\n    file.write('x')\n"
     stay = "if json.loads(sys.stdin.readline())['stays']:\n    report('done')\ntime.sleep(600)"
     rows = measure(begin + stay, Limits(cell_limit_s=20), predecessor="running")
-    assert rows["message"][1] == "stopped by the memory guard: swap grew by 6.0 GiB, the limit is 4"
+    assert "stopped by the memory guard: swap grew by 6.0 GiB, the limit is 4" in rows["message"]
 
 
 def test_the_request_limit_stops_a_request_and_keeps_its_time(measure):
