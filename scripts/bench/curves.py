@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.load import FixedWork, Load, run_beside
-from speedbump.analyse.curve import Array, Curve, Flags, from_repeats
+from speedbump.analyse.curve import Array, Curve, Flags, Indices, from_repeats
+from speedbump.analyse.steps import LEAST_SIDE, REACH
 
 GRIDS: dict[int, Array] = {
     3: np.array([128.0, 384, 768]),
@@ -351,13 +352,22 @@ def _change_rate(latency: Array, share: Array, rate: float, rng: np.random.Gener
     return np.where(share > share[knee], beyond, latency)
 
 
+def _places_of_steps(s: Scenario) -> Indices:
+    """First indices of levels that can be known to stay: in the middle third, with so many lengths and such a reach on
+    either side as the README asks for. With less a level may as well be a regime that has not ended.
+    """
+    at, lengths = np.arange(s.n // 3, 2 * s.n // 3 + 1), s.lengths
+    enough = (at >= LEAST_SIDE) & (s.n - at >= LEAST_SIDE)
+    return at[enough & (lengths[at - 1] >= REACH * lengths[0]) & (lengths[-1] >= REACH * lengths[at])]
+
+
 def _reshape(s: Scenario, slow: Flags, rng: np.random.Generator) -> tuple[Array, int | None]:
     """What to add to the log latencies for a level that stays, lengths that alternate, one too fast; the level's first
     index.
     """
     shape, at, step = np.zeros(s.n), np.arange(s.n), None
     if s.stays != 1:
-        step = int(rng.integers(s.n // 3, 2 * s.n // 3 + 1))
+        step = int(rng.choice(_places_of_steps(s)))
         shape += np.log(s.stays) * (at >= step)
     if s.period:
         shape += np.log(s.alternating) * ((at + rng.integers(s.period)) % s.period < s.period / 2)
