@@ -43,6 +43,12 @@ def dying(tmp_path, monkeypatch):
     return install
 
 
+def keep(file, text):
+    """As the pipeline does when its jobs start."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
 def test_a_crash_on_mps_says_nothing_of_cuda_and_is_not_tried_again(dying, tmp_path):
     asked = dying("mps", "os.abort()")
     found = probe_devices()
@@ -53,7 +59,7 @@ def test_a_crash_on_mps_says_nothing_of_cuda_and_is_not_tried_again(dying, tmp_p
     assert found["mps"] == {"computes": False, "present": True, "died": True, "why": why}
     said = []
     for _ in range(3):
-        known = recall_devices(tmp_path / "mac" / "stack.json", probe_devices, said.append)
+        known = recall_devices(tmp_path / "mac" / "stack.json", probe_devices, said.append, keep)
         assert known == {"cpu": True, "mps": False, "cuda": False}
     assert len(asked()) == 4  # the first of the three starts alone
     assert said.count("looking for devices that compute") == 1
@@ -67,7 +73,7 @@ def test_a_machine_without_the_device_says_absent_even_where_the_worker_died(dyi
     asked = dying("cuda", "os.abort()", there=("cpu",))
     said = []
     for _ in range(2):
-        recall_devices(tmp_path / "s.json", probe_devices, said.append)
+        recall_devices(tmp_path / "s.json", probe_devices, said.append, keep)
     assert said == ["looking for devices that compute"]
     assert len(asked()) == 1
 
@@ -75,7 +81,7 @@ def test_a_machine_without_the_device_says_absent_even_where_the_worker_died(dyi
 def test_a_worker_that_something_killed_is_tried_again(dying, tmp_path):
     asked = dying("mps", "os.kill(os.getpid(), 9)")
     for _ in range(2):
-        recall_devices(tmp_path / "s.json", probe_devices, lambda line: None)
+        recall_devices(tmp_path / "s.json", probe_devices, lambda line: None, keep)
     assert len(asked()) == 4
     assert probe_devices()["mps"]["died"] is False
 

@@ -55,3 +55,10 @@ def test_no_experiment_may_be_named_as_a_rule_is():
     }
     reserved = re.search(r"^TARGETS = \((.*?)\)", (ROOT / "rules/common.smk").read_text(), re.DOTALL | re.MULTILINE)
     assert rules == set(re.findall(r'"(\w+)"', reserved[1]))
+
+
+def test_results_that_are_no_folder_are_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results").write_text("not a folder")
+    with pytest.raises(StudyError, match=r"^results: not a folder that can be written to"):
+        open_project({"study": "a", "experiments": []}, ["mine.yaml"], [], a_gpu, print)

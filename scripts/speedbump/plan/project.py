@@ -103,6 +103,12 @@ class Project:
         return f"{self.out}/lists/work.json"
 
 
+def check_results(folder: Path) -> None:
+    """Whether results can be kept there, said before any work. Raises StudyError."""
+    if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise StudyError(f"{folder}: not a folder that can be written to; results are kept there: move it away")
+
+
 def open_project(
     config: Mapping[str, Any],
     configfiles: Sequence[str | os.PathLike[str]],
@@ -125,6 +131,8 @@ def open_project(
     if call.check and call.partial:
         raise StudyError("--config: check and partial make two different reports; give one")
     machine, stack = call.machine or find_machine(), call.stack or find_stack()
+    if is_main:
+        check_results(Path("results"))
     study, centre = place_around(with_found_files(read_study(config, file, reserved)), file, machine, stack)
     models = load_models(Path(study.models))
     listed = list_environments(study, file, machine)
