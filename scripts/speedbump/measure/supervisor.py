@@ -371,9 +371,10 @@ def watch(
         if not cell.is_wanted():
             raise RefusedError("the process that asked for this cell is gone")
         if fault := find_fault(worker):
-            started = (event for event in worker.read_events(0.0) if event["event"] == "request_started")
-            if not in_flight and (event := next(started, None)):  # reported just before the words were printed
-                record.take(event)
+            for event in worker.read_events(0.0):  # a request may have begun just before the words were printed
+                if event["event"] == "request_started" and not in_flight:
+                    record.take(event)
+                    in_flight = True
             spoil(record, fault, answered_s)
         elif elapsed_s is not None and elapsed_s > request_limit_s:
             record.ending = Ending("stopped", f"stopped by the request limit of {request_limit_s:g} s", elapsed_s)
