@@ -1,7 +1,7 @@
 """A thousand series of 60 budgets and 5 repeats: ten times what a hundred cost, and under half a gigabyte.
 
-Seconds are not asserted, since they are the machine's: ``docs/regimes.md`` has milliseconds a series. What would have been
-noticed, which costs far more, is bounded for one curve in test_noticed.py.
+Seconds are not asserted, since they are the machine's: ``docs/regimes.md`` has milliseconds a series. What would
+have been noticed costs far more, and is bounded for one curve in test_noticed.py.
 """
 
 import json
