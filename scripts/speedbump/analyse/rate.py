@@ -23,7 +23,7 @@ REACH_BEFORE, REACH_BEYOND = 1.5, 1.25
 """Least ratio of the place to the smallest budget, and of the largest to the place: over less, a rate is no more than a
 step or a tile.
 """
-LEAST_RATIO = 1.3
+LEAST_RATIO = 1.5
 """A rate that may have risen by no more than this, at 95 %, is not told: curves bend so much in a normal state."""
 SIGNIFICANCE = 0.001
 _ROUGHNESS = 0.015
