@@ -1,6 +1,7 @@
 """What is said before work starts: counts, time left, memory; and what a cell reads of the others."""
 
 import json
+import math
 from pathlib import Path
 
 import polars as pl
@@ -12,7 +13,7 @@ from speedbump.grid.expansion import expand_study
 from speedbump.grid.models import load_models
 from speedbump.grid.study import read_study
 from speedbump.plan import worklist
-from speedbump.plan.worklist import describe_work, existing, memory_warnings, survey_runs, write_work
+from speedbump.plan.worklist import describe_work, existing, find_fitting, memory_warnings, survey_runs, write_work
 from speedbump.tables import REQUESTS, write_table
 
 ROOT = Path(__file__).parents[2]
@@ -139,3 +140,12 @@ def test_only_files_that_are_there_exist(tmp_path):
 @pytest.mark.parametrize(("seconds", "words"), [(40.2, "40 s"), (720, "12 min"), (12600, "3.5 h")])
 def test_seconds_in_words(seconds, words):
     assert in_words(seconds) == words
+
+
+def test_what_would_fit_is_kept_for_the_page():
+    cells = [{"model": "gpt2", "device": device, "n_gen": n_gen} for device in ("mps", "cuda") for n_gen in (128, 384)]
+    found = find_fitting(cells, MODELS, 8 * 2**30)
+    assert list(found) == ["gpt2 mps float32"]
+    assert 128 < found["gpt2 mps float32"]["longest"] < 384
+    assert found["gpt2 mps float32"]["instead"][0] == {"model": "gpt2", "title": "GPT-2", "dtype": "float16"}
+    assert find_fitting(cells, MODELS, math.inf) == {}

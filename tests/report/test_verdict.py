@@ -286,3 +286,10 @@ def test_names_say_only_what_tells_curves_apart(tmp_path: Path) -> None:
         "GPT-2 Medium, MPS, simulated-36gb, torch 2.8.0",
     ]
     assert {curve.spoken for curve in curves(tmp_path, SMOOTH)} == {"GPT-2 on the CPU"}
+
+
+def test_a_stopped_curve_names_what_would_fit(tmp_path: Path) -> None:
+    (curve,) = curves(tmp_path, STOPPED)
+    instead = [{"model": "gpt2", "title": "GPT-2", "dtype": "float16"}]
+    told = verdict_sentence([replace(curve, fits={"longest": 352, "instead": instead})])
+    assert told.endswith("by the estimate of memory, GPT-2 in float16 or lengths up to 352 would fit.")

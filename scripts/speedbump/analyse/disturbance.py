@@ -5,7 +5,6 @@ is most of a curve nothing is called.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +15,8 @@ from speedbump.analyse.examine import examine
 from speedbump.analyse.rate import RateChange
 from speedbump.analyse.segments import Anatomy
 from speedbump.analyse.sentinels import LEVELS
-from speedbump.analyse.verdict import Verdict, judge
+from speedbump.analyse.verdict import WHILE_IDLE, Verdict, judge, listed
 
-WHILE_IDLE = "Measure again while the machine has nothing else to do."
 MOST = 0.5
 """Nothing is called on a curve more than this share of whose lengths were disturbed."""
 
@@ -112,9 +110,3 @@ def judge_whole(anatomy: Anatomy, curve: Curve) -> Verdict:
     if verdict.verdict == "smooth" and slow.any():
         return Verdict("undetermined", f"{reason}, which took longer than the others lead to expect", following)
     return replace(verdict, next=following)
-
-
-def listed(lengths: Iterable[float]) -> str:
-    """``512``, ``496 and 512``, ``496, 512 and 624``."""
-    words = [str(int(length)) for length in lengths]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,6 +1,7 @@
 """The verdict on a curve, its reason, and what to measure next; all in plain words."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ LEAST_BUDGETS = 4
 """Fewer budgets without a regime are too few to call a curve smooth."""
 
 
+WHILE_IDLE = "Measure again while the machine has nothing else to do."
 MOST_NOTICED = 3.0
 """A curve is called smooth only where a slow-down of this size would have been noticed."""
 
@@ -215,7 +217,7 @@ def what_next(anatomy: Anatomy) -> str | None:
         parts.append(tail)
     if anatomy.pattern is not None:
         size = anatomy.pattern.size
-        some = _listed(curve.budget[:size].tolist())
+        some = listed(curve.budget[:size].tolist())
         return " ".join([*parts, f"Measure {some} again, in another process, and lengths between them."])
     unsure = {i for s in anatomy.doubtful for i in (s.first, s.last)} | set(suspected(anatomy))
     unsure |= set(np.flatnonzero(anatomy.unstable).tolist())
@@ -223,11 +225,11 @@ def what_next(anatomy: Anatomy) -> str | None:
     if anatomy.aside is not None:
         again += anatomy.aside.curve.budget[anatomy.aside.fast].tolist()
     if anatomy.curve.unrest > BUSY:
-        parts.append("Measure again while the machine has nothing else to do.")
+        parts.append(WHILE_IDLE)
     elif anatomy.summary.unrest > BUSY:
         parts.append("Measure every budget in more processes, with pauses between them.")
     if again:
-        parts.append(f"Measure {_listed(sorted(again))} again, in another process.")
+        parts.append(f"Measure {listed(sorted(again))} again, in another process.")
     if int(anatomy.normal.sum()) < 3:
         parts.append("Measure more budgets on both sides, until at least three are normal.")
     for segment in anatomy.accepted:
@@ -235,12 +237,12 @@ def what_next(anatomy: Anatomy) -> str | None:
             again = [curve.budget[i] for i in confirming_budgets(anatomy, segment)]
             what = "step" if segment.is_step else "regime"
             where = span(curve, segment.first, segment.last)
-            parts.append(f"To confirm the {what} {where}, measure {_listed(again)} in another process.")
+            parts.append(f"To confirm the {what} {where}, measure {listed(again)} in another process.")
         if segment.brackets.recovery[1] is None and not segment.is_step:
             parts.append(f"To see whether it recovers, measure budgets beyond {int(curve.budget[-1])}.")
     if anatomy.rate is not None and curve.n_processes.max() < 2:
         beside = np.argsort(np.abs(curve.budget - anatomy.rate.at), kind="stable")[:3].tolist()
-        where = _listed([curve.budget[i] for i in sorted({*beside, curve.n - 1})])
+        where = listed([curve.budget[i] for i in sorted({*beside, curve.n - 1})])
         parts.append(f"To confirm the change of rate, measure {where} in another process.")
     if anatomy.doubtful_end is not None:
         where = "below" if anatomy.doubtful_end.first == 0 else "beyond"
@@ -249,7 +251,7 @@ def what_next(anatomy: Anatomy) -> str | None:
     fall = anatomy.unusual_fall
     if not parts and not anatomy.accepted and fall is not None and fall.significant:
         low, high = (int(curve.budget[i]) for i in (fall.before, fall.after))
-        parts.append(f"Measure {_listed([low, high])} again, in another process.")
+        parts.append(f"Measure {listed([low, high])} again, in another process.")
     if tail is None and curve.n < LEAST_BUDGETS and not anatomy.accepted:
         parts.append("Measure at least four budgets.")
     return " ".join(parts) or None
@@ -289,7 +291,7 @@ def is_confirmed(anatomy: Anatomy, segment: Segment) -> bool:
     return not confirming_budgets(anatomy, segment)
 
 
-def _listed(budgets: list[float]) -> str:
+def listed(budgets: Iterable[float]) -> str:
     """``512``, ``496 and 512``, ``496, 512 and 624``."""
     words = [str(int(budget)) for budget in budgets]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

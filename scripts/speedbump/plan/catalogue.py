@@ -20,7 +20,7 @@ from speedbump.plan.refinement_plan import read_plan, read_start, runs_of_other_
 from speedbump.plan.regime_anchor import around_in_words
 from speedbump.plan.upgrade_check import ROUND as CHECK_ROUND
 from speedbump.plan.upgrade_check import describe_check
-from speedbump.plan.worklist import describe_study, describe_work, existing, survey_runs, write_work
+from speedbump.plan.worklist import describe_study, describe_work, existing, find_fitting, survey_runs, write_work
 
 EVERY_DEVICE = 1_000_000
 """More devices than a machine has; Snakemake cuts it to its limit."""
@@ -275,6 +275,11 @@ class Catalogue:
             project.centre,
             project.grid.notes,
             project.file,
+            find_fitting(
+                (cell for cells in project.grid.cells.values() for cell in cells),
+                project.models,
+                project.room.memory_bytes,
+            ),
         )
 
     def describe(self) -> list[str]:

@@ -6,9 +6,18 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from speedbump.grid.cells import Cell, canonical
-from speedbump.grid.estimate import SLOW_FACTOR, cell_need, estimate_s, in_words, measured_scale, read_records
+from speedbump.grid.cells import Cell, canonical, complete
+from speedbump.grid.estimate import (
+    SLOW_FACTOR,
+    cell_need,
+    estimate_s,
+    in_words,
+    measured_scale,
+    read_records,
+    what_fits,
+)
 from speedbump.grid.models import Model
 from speedbump.grid.room import longest
 from speedbump.grid.study import Study
@@ -121,11 +130,12 @@ def describe_study(
     centre: Centre | None = None,
     notes: Iterable[str] = (),
     file: str | None = None,
+    fits: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
     """What the report says of the study, as canonical JSON; machine and stacks are those that measure.
 
     centre: the regime that the study is around.  notes: what the report says of cells that do not fit the memory.
-    file: the study's own, for the lines that run it.
+    file: the study's own, for the lines that run it.  fits: as find_fitting gives it.
     """
     around = {"around": asdict(centre)} if centre else {}
     return json.dumps(
@@ -144,10 +154,27 @@ def describe_study(
             "listed": bool(study.stacks),
             "partial": partial,
             "notes": list(notes),
+            "fits": dict(fits or {}),
             "model_titles": {name: model.title for name, model in sorted(models.items())},
         },
         sort_keys=True,
     )
+
+
+def find_fitting(cells: Iterable[Cell], models: Mapping[str, Model], memory_bytes: float) -> dict[str, dict[str, Any]]:
+    """What would fit the memory, as estimate.what_fits says, by "model device dtype" of cells that may not."""
+    largest: dict[str, Cell] = {}
+    for cell in map(complete, cells):
+        key = f"{cell['model']} {cell['device']} {cell['dtype']}"
+        largest[key] = max(largest.get(key, cell), cell, key=lambda one: cell_need(one, models[one["model"]]))
+    found = {}
+    for key, cell in largest.items():
+        axes = {name: cell[name] for name in ("dtype", "n_prompt", "kv_cache", "batch")}
+        model = models[cell["model"]]
+        fitting = what_fits(model, cell["device"], memory_bytes, longest(cell), models.values(), **axes)
+        if cell["device"] != "cuda" and fitting["need_bytes"] > fitting["room_bytes"]:
+            found[key] = {name: fitting[name] for name in ("longest", "instead")}
+    return found
 
 
 def memory_warnings(cells: Iterable[Cell], models: Mapping[str, Model], have_bytes: float) -> list[str]:

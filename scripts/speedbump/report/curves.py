@@ -1,7 +1,7 @@
 """Curves: a series with its name for readers, its lengths and its slow regimes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,8 @@ class Regime:
 class Curve:
     """One series. ``key`` is short and safe in an HTML id.
 
-    model and device are titles; ``apart`` are the words that tell the curve from the study's others.
+    model and device are titles; ``apart`` are the words that tell the curve from the study's others.  fits: what would
+    fit the memory in its place, as estimate.what_fits says; None where the curve itself does.
     """
 
     key: str
@@ -77,6 +78,7 @@ class Curve:
     row: dict[str, Any]
     regimes: tuple[Regime, ...]
     budgets: pl.DataFrame
+    fits: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -131,11 +133,16 @@ def spoken(curve: Curve, apart: Sequence[str]) -> str:
 
 
 def make_curves(
-    series: pl.DataFrame, regimes_found: pl.DataFrame, budgets_found: pl.DataFrame, model_title: Callable[[str], str]
+    series: pl.DataFrame,
+    regimes_found: pl.DataFrame,
+    budgets_found: pl.DataFrame,
+    model_title: Callable[[str], str],
+    fits: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Curve]:
     """A study's curves, the most affected first and those not measured last.
 
     The tables are ``series``, ``regimes`` and ``budgets``; model_title: a model's name in print.
+    fits: by "model device dtype" what would fit the memory in place of it.
     """
     apart = words_apart(series.to_dicts())
     regimes: dict[str, list[Regime]] = defaultdict(list)
@@ -153,6 +160,7 @@ def make_curves(
             row={**row, "reason": prose(row["reason"] or "") or None, "next": prose(row["next"] or "") or None},
             regimes=tuple(regimes[row["series"]]),
             budgets=budgets.get(row["series"], budgets_found.clear()),
+            fits=(fits or {}).get(f"{row['model']} {row['device']} {row['dtype']}"),
         )
         for number, row in enumerate(rows, 1)
     ]

@@ -81,7 +81,7 @@ class Study:
     @cached_property
     def curves(self) -> list[Curve]:
         """Every curve, those with the worst slow-down first."""
-        return make_curves(self.series, self.regimes, self.budgets, self.model_title)
+        return make_curves(self.series, self.regimes, self.budgets, self.model_title, self.about.get("fits"))
 
     @cached_property
     def compared(self) -> dict[tuple[str, str], list[dict[str, Any]]]:

@@ -201,6 +201,11 @@ def _remedy(curve: Curve) -> str:
     """What would make the stopped lengths finish."""
     if curve.row["stopped_from"] is None:
         return ""
+    if curve.fits:
+        ways = [f"{one['title']} in {one['dtype']}" for one in curve.fits["instead"][:1]]
+        ways += [f"lengths up to {curve.fits['longest']}"] if curve.fits["longest"] else []
+        if ways:
+            return f"; by the estimate of memory, {' or '.join(ways)} would fit"
     return "; a smaller model, half-precision weights or shorter lengths may finish"
 
 
